@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gr00t.h: libgr00t. Open a GR00T N1.6 snapshot, turn observations into action chunks, close.
+ *
+ *     gr_policy_open -> gr_policy_info -> gr_chunk_new -> gr_policy_predict ... -> gr_chunk_free, gr_policy_close
+ *
+ * Data flows one way: observation in, chunk out. A policy computes one predict at a time; calls on one
+ * policy must not overlap (different policies are independent). Nothing here prints, exits or reads the
+ * environment. All strings are UTF-8. Functions that fail return a status and fill `err` (never NULL). */
+#ifndef GR00T_H
+#define GR00T_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gr00t_status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define GR00T_VERSION "0.1.0"
+
+enum gr_state_dtype { GR_STATE_F32, GR_STATE_F64 };
+enum gr_noise_kind { GR_NOISE_SEED, GR_NOISE_GIVEN };
+enum { GR_DEFAULT_SEED = 42, GR_INSTRUCTION_MAX_CHARS = 2000, GR_SIDE_MIN = 64, GR_SIDE_MAX = 4096 };
+
+/* Called from the thread that called gr_policy_open, at most some tens of times a second.
+ * what   a static text such as "pack weights"; done/total in bytes. */
+typedef void (*gr_progress_fn)(void *user, const char *what, uint64_t done, uint64_t total);
+
+/* Zero-initialise, then set what differs from the default. All pointers are borrowed during the call. */
+struct gr_options {
+    const char *embodiment;    /* tag in embodiment_id.json; NULL: "gr1" */
+    const char *tokenizer_dir; /* folder with vocab.json and merges.txt; NULL: <snapshot>/tokenizer */
+    const char *device;        /* NULL: "cpu" */
+    const char *precision;     /* weight and activation formats; NULL or "exact": fp32 arithmetic */
+    const char *cpu;           /* highest instruction set to use: "scalar", "avx2", "avx512"; NULL: what the CPU has */
+    int threads;               /* compute threads; 0: CPUs this process may really use */
+    int max_text_tokens;       /* longest instruction in tokens (L_max); 0: 2048 */
+    gr_progress_fn progress;   /* may be NULL */
+    void *progress_user;
+};
+
+/* One camera picture, [height, width, 3] uint8 sRGB, row-major, sides GR_SIDE_MIN..GR_SIDE_MAX. Borrowed. */
+struct gr_frame {
+    const uint8_t *rgb;
+    int height, width;
+};
+
+/* A group of joints inside the state or action vector. `name` is owned by the policy. */
+struct gr_group {
+    const char *name;
+    int dim;
+    bool relative; /* action groups: the model predicts an offset that is already composed onto the state */
+};
+
+/* What an opened policy expects and returns. Owned by the policy, constant until it is closed. */
+struct gr_info {
+    const char *model_type;            /* "Gr00tN1d6" */
+    const char *embodiment;            /* tag */
+    int embodiment_slot;
+    int n_cameras, frames_per_camera;  /* frames of an observation: n_cameras * frames_per_camera */
+    const char *const *cameras;        /* keys in the order of modality_keys */
+    int n_state_groups, state_dim;     /* state vector: groups side by side */
+    const struct gr_group *state_groups;
+    int n_action_groups, action_dim;   /* chunk row: groups side by side */
+    const struct gr_group *action_groups;
+    int action_steps;                  /* rows of a chunk: 16 for gr1 */
+    int horizon, max_action_dim;       /* noise and normalised chunk: [horizon, max_action_dim] = [50, 128] */
+    int max_text_tokens;
+    const char *device, *isa;          /* "cpu", "avx512" */
+    int threads;
+    uint64_t weight_bytes;             /* packed weights in memory */
+    double load_ms;
+};
+
+/* One request. Everything is borrowed by gr_policy_predict and not kept. */
+struct gr_observation {
+    const struct gr_frame *frames;  /* time-major: all cameras of the oldest time first, cameras in gr_info order */
+    int n_frames;
+    const double *state;            /* [state_dim] physical units (radians), finite, groups in gr_info order */
+    int state_dim;
+    enum gr_state_dtype state_dtype; /* values are rounded to this type first */
+    const char *instruction;        /* 1..2000 characters, white space at both ends is stripped */
+    enum gr_noise_kind noise_kind;
+    uint64_t seed;                  /* 0..2^63-1 when noise_kind is GR_NOISE_SEED */
+    const float *noise;             /* [horizon, max_action_dim], finite, when GR_NOISE_GIVEN */
+};
+
+/* Wall time of one predict, milliseconds. */
+struct gr_timing {
+    double encode;         /* image chain, tokenizer, state, noise */
+    double vision, llm, adapter, denoise; /* device stages; adapter = vlln, state encoder, cross keys/values */
+    double device;         /* all device stages */
+    double decode_actions;
+    double total;
+};
+
+/* One answer; memory from gr_chunk_new, reused by each predict. */
+struct gr_chunk {
+    int steps, dim;        /* actions: [steps, dim] float32, physical units, action groups side by side */
+    float *actions;
+    int horizon, max_action_dim; /* normalized: [horizon, max_action_dim] float32, model space */
+    float *normalized;
+    int n_tokens;          /* sequence length S */
+    int n_text;            /* instruction tokens */
+    struct gr_timing timing;
+};
+
+/* A decoded picture file. Free with gr_image_free. */
+struct gr_image {
+    uint8_t *rgb;          /* [height, width, 3], owned */
+    int height, width;     /* as stored; EXIF rotation is never applied */
+    int exif_orientation;  /* 1 when absent or not JPEG */
+};
+
+struct gr_policy;
+
+/* Opens snapshot folder `dir`, packs its weights for the device and gets ready to predict.
+ *
+ * dir     a folder as published: config.json, processor_config.json, statistics.json, embodiment_id.json
+ *         and *.safetensors, one file or shards with an index.
+ * options may be NULL.
+ * out     the policy; close with gr_policy_close. Untouched on failure.
+ *
+ * GR_ERR_FORMAT: snapshot damaged, incomplete or unsupported. GR_ERR_USAGE: unknown option value.
+ * GR_ERR_IO, GR_ERR_NOMEM, GR_ERR_DEVICE. */
+enum gr_status gr_policy_open(const char *dir, const struct gr_options *options, struct gr_policy **out, struct gr_err *err);
+
+/* Facts about an open policy. Never fails. */
+const struct gr_info *gr_policy_info(const struct gr_policy *policy);
+
+/* Computes one chunk. Allocates nothing. Same observation, same bits: whatever came before, whatever the
+ * number of threads. GR_ERR_INPUT: the observation is wrong (`err` says which part); GR_ERR_DEVICE: ours.
+ * `out` must come from gr_chunk_new of the same policy; its contents are undefined on failure. */
+enum gr_status gr_policy_predict(struct gr_policy *policy, const struct gr_observation *obs, struct gr_chunk *out, struct gr_err *err);
+
+/* Releases everything. NULL is allowed. */
+void gr_policy_close(struct gr_policy *policy);
+
+enum gr_status gr_chunk_new(const struct gr_policy *policy, struct gr_chunk **out, struct gr_err *err);
+void gr_chunk_free(struct gr_chunk *chunk); /* NULL is allowed */
+
+/* Decodes a PNG or JPEG file in memory to RGB exactly as Pillow's convert("RGB") does (spec/preprocess.md 1).
+ * GR_ERR_INPUT: unknown type, damaged or truncated data, side outside GR_SIDE_MIN..GR_SIDE_MAX, 16-bit grey. */
+enum gr_status gr_image_decode(const void *bytes, size_t n_bytes, struct gr_image *out, struct gr_err *err);
+void gr_image_free(struct gr_image *image); /* frees rgb, clears the struct */
+
+/* Version of the library, as GR00T_VERSION at its build. */
+const char *gr_version(void);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fs.h: files: read whole, map read-only, write atomically (temporary name, fsync, rename). */
+#ifndef GR_BASE_FS_H
+#define GR_BASE_FS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Joins folder and name into out; fails with GR_ERR_IO when it does not fit. */
+enum { GR_PATH_BYTES = 4096 };
+enum gr_status gr_path_join(char out[GR_PATH_BYTES], const char *dir, const char *name, struct gr_err *err);
+
+bool gr_fs_is_file(const char *path);
+bool gr_fs_is_dir(const char *path);
+
+/* Whole regular file into malloc'ed memory with a NUL behind it; more than max_bytes is an error that names both sizes. */
+enum gr_status gr_fs_read(const char *path, size_t max_bytes, char **data, size_t *n, struct gr_err *err);
+
+struct gr_map {
+    const uint8_t *data; /* NULL for an empty file */
+    size_t size;
+};
+/* Read-only private mapping of a regular file. */
+enum gr_status gr_fs_map(const char *path, struct gr_map *out, struct gr_err *err);
+/* Tells the kernel that [offset, offset + n) of the mapping is not needed soon; frees its pages from this process. */
+void gr_fs_map_done(const struct gr_map *map, size_t offset, size_t n);
+void gr_fs_unmap(struct gr_map *map);
+
+/* A file that appears under its name complete or not at all. */
+struct gr_writer;
+enum gr_status gr_writer_open(const char *path, struct gr_writer **out, struct gr_err *err);
+enum gr_status gr_writer_write(struct gr_writer *w, const void *bytes, size_t n, struct gr_err *err);
+/* fsync + rename; frees w in every case, removes the temporary file on failure. */
+enum gr_status gr_writer_commit(struct gr_writer *w, struct gr_err *err);
+/* Drops the temporary file. NULL is allowed. */
+void gr_writer_abort(struct gr_writer *w);
+/* Removes the temporary files of all open writers (at most 64 are tracked), for a signal handler about to end the process:
+ * async-signal-safe. The writers are unusable afterwards. */
+void gr_writer_unlink_all(void);
+/* The three calls for text that is already in memory. */
+enum gr_status gr_fs_write(const char *path, const void *bytes, size_t n, struct gr_err *err);
+
+/* Creates the folder and its parents. */
+enum gr_status gr_fs_mkdirs(const char *path, struct gr_err *err);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mem.h: checked size arithmetic, and big blocks in huge pages for weights and activations. */
+#ifndef GR_BASE_MEM_H
+#define GR_BASE_MEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+/* a * b and a + b; false when the result does not fit. */
+bool gr_size_mul(size_t a, size_t b, size_t *out);
+bool gr_size_add(size_t a, size_t b, size_t *out);
+
+/* Zeroed, 2 MiB aligned, huge pages advised; pages cost nothing until touched. Message names `what` and the size. */
+enum gr_status gr_big_alloc(size_t bytes, const char *what, void **out, struct gr_err *err);
+void gr_big_free(void *p, size_t bytes);
+
+#endif

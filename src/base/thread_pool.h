@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * thread_pool.h: SPMD pool. A job runs once on every thread; threads meet at barriers inside it.
+ * Waiting spins for a bounded time, then sleeps on a futex, so a busy machine does not collapse. */
+#ifndef GR_BASE_THREAD_POOL_H
+#define GR_BASE_THREAD_POOL_H
+
+#include "base/err.h"
+
+struct gr_pool;
+
+/* Job: `id` in [0, n). The caller of gr_pool_run is thread 0. */
+typedef void (*gr_pool_fn)(int id, int n, void *arg);
+
+/* threads >= 1; 1 makes no thread at all. */
+enum gr_status gr_pool_new(int threads, struct gr_pool **out, struct gr_err *err);
+void gr_pool_free(struct gr_pool *pool); /* NULL is allowed */
+int gr_pool_threads(const struct gr_pool *pool);
+
+/* Runs fn on every thread and returns when all are done. Not reentrant; one caller at a time. */
+void gr_pool_run(struct gr_pool *pool, gr_pool_fn fn, void *arg);
+/* Called by every thread of a running job. Everything written before is visible after. */
+void gr_pool_barrier(struct gr_pool *pool);
+
+#endif
