@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * noise.h: the initial noise of a request, bit-exact with the reference generator (spec/noise.md). */
+#ifndef GR_MODEL_NOISE_H
+#define GR_MODEL_NOISE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* out [n] standard normal float32, n a multiple of 16. Only the low 32 bits of the seed matter. */
+void gr_noise(uint64_t seed, float *out, size_t n);
+
+#endif

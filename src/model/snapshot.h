@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * snapshot.h: the safetensors files of a snapshot folder behind one name table: shards through model.safetensors.index.json,
+ * or the single file model.safetensors. */
+#ifndef GR_MODEL_SNAPSHOT_H
+#define GR_MODEL_SNAPSHOT_H
+
+#include "base/err.h"
+#include "formats/safetensors.h"
+
+struct gr_snapshot;
+
+/* Maps all shards and checks them against the index: files the index names exist, every tensor of the index is in its shard,
+ * no tensor of a shard is missing in the index or in two shards, total_size (when present) equals the sum; a shard file in
+ * the folder that the index does not name is an error. GR_ERR_FORMAT or GR_ERR_IO. */
+enum gr_status gr_snapshot_open(const char *dir, struct gr_snapshot **out, struct gr_err *err);
+void gr_snapshot_close(struct gr_snapshot *snap); /* NULL is allowed */
+
+size_t gr_snapshot_count(const struct gr_snapshot *snap);
+const struct gr_tensor *gr_snapshot_at(const struct gr_snapshot *snap, size_t i);           /* name order */
+const struct gr_tensor *gr_snapshot_find(const struct gr_snapshot *snap, const char *name); /* NULL when absent */
+void gr_snapshot_done(const struct gr_snapshot *snap, const struct gr_tensor *t);           /* pages not needed soon */
+int gr_snapshot_shards(const struct gr_snapshot *snap);
+size_t gr_snapshot_bytes(const struct gr_snapshot *snap); /* tensor bytes */
+
+#endif
