@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * constants.c: what depends on the checkpoint alone and is computed once: the position table resized to the patch grid, rotary
+ * tables, and everything that sees only the time of an Euler step (time embedding, AdaLN vectors, time half of the action
+ * encoder). Tables follow the reference's float32 and float64 steps (spec/model.md 4, 6, 7). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/cpu/cpu_device.h"
+
+/* Time of Euler step k: int(k / steps * buckets). */
+static float step_time(const struct gr_dims *d, int k) {
+    return (float)(int)((double)k / (double)d->dit.steps * (double)d->dit.time_buckets);
+}
+
+/* ---- position table: separable triangle filter, half-pixel centres ---- */
+
+static void triangle_row(double *row, int n, int g, int i) {
+    double scale = (double)n / g, support = scale > 1.0 ? scale : 1.0, centre = scale * (i + 0.5), sum = 0.0;
+    int lo = (int)(centre - support + 0.5), hi = (int)(centre + support + 0.5);
+    lo = lo < 0 ? 0 : lo;
+    hi = hi > n ? n : hi;
+    for (int j = lo; j < hi; j++) {
+        double v = 1.0 - fabs((j - centre + 0.5) / support);
+        row[j] = v > 0.0 ? v : 0.0;
+        sum += row[j];
+    }
+    for (int j = lo; j < hi; j++) {
+        row[j] /= sum;
+    }
+}
+
+static enum gr_status resize_positions(struct gr_device *dev, const struct gr_tensor *table, struct gr_err *err) {
+    const int n = dev->dims.vit.table_side, g = dev->dims.vit.grid, D = dev->dims.vit.hidden;
+    GR_TRY(gr_cpu_floats(dev, (size_t)dev->dims.vit.patches, (size_t)D, "position table", &dev->net.vit_pos, err));
+    if (n == g) {
+        gr_tensor_to_f32(table, 0, (size_t)n * (size_t)n * (size_t)D, dev->net.vit_pos);
+        return GR_OK;
+    }
+    double *m = calloc((size_t)g * (size_t)n, sizeof *m);
+    if (m == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for the position filter");
+    }
+    for (int i = 0; i < g; i++) {
+        triangle_row(m + (size_t)i * (size_t)n, n, g, i);
+    }
+    for (int p = 0; p < g * g; p++) {
+        const double *my = m + (size_t)(p / g) * (size_t)n, *mx = m + (size_t)(p % g) * (size_t)n;
+        for (int c = 0; c < D; c++) {
+            double sum = 0.0;
+            for (int a = 0; a < n; a++) {
+                for (int b = 0; my[a] != 0.0 && b < n; b++) {
+                    if (mx[b] != 0.0) {
+                        sum += my[a] * mx[b] * (double)gr_tensor_f32(table, ((size_t)a * (size_t)n + (size_t)b) * (size_t)D + (size_t)c);
+                    }
+                }
+            }
+            dev->net.vit_pos[(size_t)p * (size_t)D + (size_t)c] = (float)sum;
+        }
+    }
+    free(m);
+    return GR_OK;
+}
+
+static enum gr_status rotary_tables(struct gr_device *dev, struct gr_err *err) {
+    const int half = dev->dims.llm.head_dim / 2, rows = dev->cfg.max_tokens;
+    GR_TRY(gr_cpu_floats(dev, (size_t)rows, (size_t)half, "rotary table", &dev->net.rope_cos, err));
+    GR_TRY(gr_cpu_floats(dev, (size_t)rows, (size_t)half, "rotary table", &dev->net.rope_sin, err));
+    for (int i = 0; i < half; i++) {
+        float inv = 1.0f / powf(GR_ROPE_THETA, (float)(2 * i) / (float)(2 * half));
+        for (int p = 0; p < rows; p++) {
+            float angle = (float)p * inv;
+            dev->net.rope_cos[(size_t)p * (size_t)half + (size_t)i] = (float)cos((double)angle);
+            dev->net.rope_sin[(size_t)p * (size_t)half + (size_t)i] = (float)sin((double)angle);
+        }
+    }
+    return GR_OK;
+}
+
+/* ---- products with a few rows, at load only ---- */
+
+struct product {
+    struct gr_device *dev;
+    struct gr_gemm g;
+};
+
+static void product_share(int id, int n, void *arg) {
+    struct product *p = arg;
+    int panels = p->g.w->panels;
+    p->dev->kernels.gemm(&p->g, (int)((long)panels * id / n), (int)((long)panels * (id + 1) / n), p->dev->s.thread[id]);
+}
+
+/* out [m, n] = x [m, k] w + b. */
+static enum gr_status product(struct gr_device *dev, const float *x, int m, int k, const struct cpu_source *src, enum gr_epilogue e,
+                              float *out, int ldo, struct gr_err *err) {
+    struct cpu_temp_mat w;
+    GR_TRY(gr_cpu_temp_mat(dev, src, k, &w, err));
+    struct gr_acts acts = {.m = m, .k = k, .k_pad = gr_pad16(k), .data = dev->s.pack};
+    dev->kernels.pack_rows(&acts, x, k, NULL, NULL, 0, m, dev->s.thread[0]);
+    struct product p = {.dev = dev, .g = {.w = &w.mat, .a = &acts, .out = out, .ldo = ldo, .epilogue = e}};
+    gr_pool_run(dev->pool, product_share, &p);
+    gr_big_free(w.block, w.bytes);
+    return GR_OK;
+}
+
+/* ---- everything that sees only the time ---- */
+
+/* DiT time embedding: [cos(t f) | sin(t f)], f_i = exp(-i ln(period) / (half - 1)). */
+static void time_waves(const struct gr_dims *d, float *out) {
+    const int half = d->dit.time_channels / 2;
+    for (int k = 0; k < d->dit.steps; k++) {
+        float t = step_time(d, k), *row = out + (size_t)k * (size_t)d->dit.time_channels;
+        for (int i = 0; i < half; i++) {
+            float exponent = (float)-log(GR_TIME_PERIOD) * (float)i / (float)(half - 1);
+            float angle = t * (float)exp((double)exponent);
+            row[i] = (float)cos((double)angle);
+            row[half + i] = (float)sin((double)angle);
+        }
+    }
+}
+
+/* Action encoder: tau = [sin(t f) | cos(t f)], f_i = exp(-i ln(period) / half). */
+static void action_waves(const struct gr_dims *d, float *out) {
+    const int half = d->dit.width / 2;
+    const float step = (float)log(GR_TIME_PERIOD) / (float)half;
+    for (int k = 0; k < d->dit.steps; k++) {
+        float t = step_time(d, k), *row = out + (size_t)k * (size_t)d->dit.width;
+        for (int i = 0; i < half; i++) {
+            float angle = t * (float)exp((double)(-(float)i * step));
+            row[i] = (float)sin((double)angle);
+            row[half + i] = (float)cos((double)angle);
+        }
+    }
+}
+
+static enum gr_status time_embedding(struct gr_device *dev, const struct gr_weights *w, float *silu, struct gr_err *err) {
+    const struct gr_dims *d = &dev->dims;
+    const int steps = d->dit.steps, D = d->dit.width;
+    float *waves = dev->s.wide, *hidden = dev->s.attn;
+    time_waves(d, waves);
+    struct cpu_source first = {.w = &w->time1.w, .b = &w->time1.b}, second = {.w = &w->time2.w, .b = &w->time2.b};
+    GR_TRY(product(dev, waves, steps, d->dit.time_channels, &first, GR_EPI_SILU, hidden, D, err));
+    GR_TRY(product(dev, hidden, steps, D, &second, GR_EPI_STORE, dev->net.temb, D, err));
+    for (int i = 0; i < steps * D; i++) {
+        double v = (double)dev->net.temb[i];
+        silu[i] = dev->net.temb[i] * (float)(1.0 / (1.0 + exp(-v)));
+    }
+    return GR_OK;
+}
+
+/* Turns rows [first D | second D] into gamma = 1 + scale and beta = shift of each step. */
+static void split_modulation(const struct gr_dims *d, const float *rows, bool scale_first, float eps, float *store,
+                             struct gr_row_norm *out) {
+    const int D = d->dit.width;
+    for (int k = 0; k < d->dit.steps; k++) {
+        const float *row = rows + (size_t)k * 2 * (size_t)D;
+        float *gamma = store + (size_t)k * 2 * (size_t)D, *beta = gamma + D;
+        for (int i = 0; i < D; i++) {
+            gamma[i] = 1.0f + row[scale_first ? i : D + i];
+            beta[i] = row[scale_first ? D + i : i];
+        }
+        out[k] = (struct gr_row_norm){.kind = GR_ROW_LAYER, .eps = eps, .gamma = gamma, .beta = beta};
+    }
+}
+
+static enum gr_status modulations(struct gr_device *dev, const struct gr_weights *w, const float *silu, struct gr_err *err) {
+    const struct gr_dims *d = &dev->dims;
+    const int steps = d->dit.steps, D = d->dit.width, layers = d->dit.layers;
+    const size_t each = (size_t)steps * 2 * (size_t)D;
+    float *store, *rows = dev->s.ff;
+    GR_TRY(gr_cpu_floats(dev, (size_t)layers + 1, each, "AdaLN vectors", &store, err));
+    struct gr_row_norm *norms = calloc((size_t)(layers + 1) * (size_t)steps, sizeof *norms);
+    if (norms == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for the AdaLN table");
+    }
+    dev->net.out_norm = norms; /* the block's owner; out_norm comes first */
+    for (int i = 0; i <= layers; i++) {
+        bool last = i == layers;
+        struct cpu_source src = {.w = last ? &w->proj_out1.w : &w->dit[i].ada.w, .b = last ? &w->proj_out1.b : &w->dit[i].ada.b};
+        GR_TRY(product(dev, silu, steps, D, &src, GR_EPI_STORE, rows, 2 * D, err));
+        gr_snapshot_done(w->snap, src.w);
+        struct gr_row_norm *out = last ? norms : norms + (size_t)(i + 1) * (size_t)steps;
+        /* proj_out_1 has the shift first, the blocks have the scale first. */
+        split_modulation(d, rows, !last, last ? GR_DIT_OUT_EPS : GR_DIT_EPS, store + (size_t)i * each, out);
+        if (!last) {
+            dev->net.dit[i].norm1 = out;
+        }
+        if (dev->cfg.progress != NULL) {
+            dev->cfg.progress(dev->cfg.progress_user, "computing constants", (uint64_t)i + 1, (uint64_t)layers + 1);
+        }
+    }
+    dev->net.plain_norm = (struct gr_row_norm){.kind = GR_ROW_LAYER, .eps = GR_DIT_EPS};
+    return GR_OK;
+}
+
+static enum gr_status action_constants(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err) {
+    const struct gr_dims *d = &dev->dims;
+    const int steps = d->dit.steps, D = d->dit.width, ld = dev->net.action2.panels * GR_PANEL;
+    GR_TRY(gr_cpu_floats(dev, (size_t)steps, (size_t)ld, "time half of the action encoder", &dev->net.action_bias, err));
+    action_waves(d, dev->s.wide);
+    struct cpu_source src = {.w = &w->action2.w, .b = &w->action2.b, .per_slot = true, .slot = dev->cfg.slot, .in0 = D};
+    GR_TRY(product(dev, dev->s.wide, steps, D, &src, GR_EPI_STORE, dev->net.action_bias, ld, err));
+    GR_TRY(gr_cpu_floats(dev, (size_t)d->dit.horizon, (size_t)D, "action position table", &dev->net.action_pos, err));
+    gr_tensor_to_f32(&w->action_pos, 0, (size_t)d->dit.horizon * (size_t)D, dev->net.action_pos);
+    return GR_OK;
+}
+
+enum gr_status gr_cpu_constants(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err) {
+    const struct gr_dims *d = &dev->dims;
+    GR_TRY(resize_positions(dev, &w->vit_pos, err));
+    GR_TRY(rotary_tables(dev, err));
+    float *silu;
+    GR_TRY(gr_cpu_floats(dev, (size_t)d->dit.steps, (size_t)d->dit.width, "time embedding", &dev->net.temb, err));
+    GR_TRY(gr_cpu_floats(dev, (size_t)d->dit.steps, (size_t)d->dit.width, "time embedding", &silu, err));
+    GR_TRY(time_embedding(dev, w, silu, err));
+    GR_TRY(modulations(dev, w, silu, err));
+    return action_constants(dev, w, err);
+}

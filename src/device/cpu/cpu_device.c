@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cpu_device.c: the CPU device behind device.h: open, size the scratch, load, run a predict as one SPMD job, close. */
+#include "device/cpu/cpu_device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+enum { STAGE_START, STAGE_VISION, STAGE_LLM, STAGE_ADAPTER, STAGE_DENOISE };
+
+static size_t max_of(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static void close_device(struct gr_device *dev) {
+    if (dev == NULL) {
+        return;
+    }
+    gr_pool_free(dev->pool);
+    gr_big_free(dev->weights, dev->weights_bytes);
+    for (int i = 0; i < dev->n_blocks; i++) {
+        gr_big_free(dev->blocks[i], dev->block_bytes[i]);
+    }
+    free(dev->net.out_norm);
+    free(dev->net.vit);
+    free(dev->net.llm);
+    free(dev->net.dit);
+    free(dev->s.text_rows);
+    free(dev->s.thread);
+    free(dev);
+}
+
+static enum gr_status open_device(const struct gr_device_cfg *cfg, struct gr_device **out, struct gr_err *err) {
+    struct gr_device *dev = calloc(1, sizeof *dev);
+    if (dev == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for the CPU device");
+    }
+    dev->cfg = *cfg;
+    gr_kernels_init(&dev->kernels, cfg->cpu_flags);
+    enum gr_status status = gr_pool_new(cfg->threads, &dev->pool, err);
+    if (status != GR_OK) {
+        close_device(dev);
+        return status;
+    }
+    *out = dev;
+    return GR_OK;
+}
+
+/* ---- scratch ---- */
+
+/* Rows and widths over all stages: one set of buffers serves them in turn. */
+struct extent {
+    size_t x, wide, attn, ff, pack; /* floats */
+    int rows, k, keys, head;        /* largest of each, for kernel scratch */
+};
+
+static void grow(struct extent *e, size_t rows, size_t width, size_t wide, size_t attn, size_t ff, int keys, int head) {
+    size_t k = max_of(max_of(width, attn), ff);
+    e->x = max_of(e->x, rows * width);
+    e->wide = max_of(e->wide, rows * wide);
+    e->attn = max_of(e->attn, rows * attn);
+    e->ff = max_of(e->ff, rows * ff);
+    e->pack = max_of(e->pack, rows * ((k + 15) / 16 * 16));
+    e->rows = (int)max_of((size_t)e->rows, rows);
+    e->k = (int)max_of((size_t)e->k, k);
+    e->keys = (int)max_of((size_t)e->keys, (size_t)keys);
+    e->head = (int)max_of((size_t)e->head, (size_t)head);
+}
+
+static struct extent measure(const struct gr_device *dev) {
+    const struct gr_dims *d = &dev->dims;
+    const size_t images = (size_t)dev->cfg.max_images, S = (size_t)dev->cfg.max_tokens;
+    const size_t V = (size_t)d->vit.hidden, U = V * GR_UNSHUFFLE * GR_UNSHUFFLE, L = (size_t)d->llm.hidden, D = (size_t)d->dit.width;
+    const size_t Q = (size_t)d->llm.heads * (size_t)d->llm.head_dim, K = (size_t)d->llm.kv_heads * (size_t)d->llm.head_dim;
+    const size_t narrow = max_of(max_of((size_t)d->dit.hidden, (size_t)d->dit.out), (size_t)d->dit.max_action);
+    struct extent e = {0};
+    grow(&e, images * (size_t)d->vit.patches, V, 3 * V, V, (size_t)d->vit.mlp, d->vit.patches, d->vit.hidden / d->vit.heads);
+    grow(&e, images * (size_t)d->vit.tokens, L, U, L, max_of(L, U), 1, 1); /* connector */
+    grow(&e, images * (size_t)d->vit.patches, V, 3 * GR_PATCH * GR_PATCH, V, 3 * GR_PATCH * GR_PATCH, 1, 1);
+    grow(&e, S, L, Q + 2 * K, Q, (size_t)d->llm.mlp, dev->cfg.max_tokens, d->llm.head_dim);
+    grow(&e, (size_t)d->dit.horizon + 1, max_of(D, narrow), max_of(3 * D, narrow), max_of(D, narrow), max_of((size_t)d->dit.mlp, D), 1,
+         d->dit.head_dim);
+    grow(&e, 1, (size_t)d->dit.max_state, 1, 1, 1, 1, 1);
+    /* Constants at load: one row a step. */
+    grow(&e, (size_t)d->dit.steps, D, max_of(D, (size_t)d->dit.time_channels), D, 2 * D, 1, 1);
+    return e;
+}
+
+static enum gr_status thread_scratch(struct gr_device *dev, const struct extent *e, struct gr_err *err) {
+    size_t bytes = max_of(gr_row_scratch_bytes(e->k), gr_gemm_scratch_bytes(e->rows));
+    bytes = max_of(bytes, gr_attention_scratch_bytes(e->rows, e->keys, e->head));
+    dev->s.thread = calloc((size_t)dev->cfg.threads, sizeof *dev->s.thread);
+    if (dev->s.thread == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for %d threads", dev->cfg.threads);
+    }
+    bytes = (bytes + 4095) / 4096 * 4096;
+    float *all;
+    GR_TRY(gr_cpu_floats(dev, (size_t)dev->cfg.threads, bytes / sizeof(float), "kernel scratch", &all, err));
+    for (int i = 0; i < dev->cfg.threads; i++) {
+        dev->s.thread[i] = (char *)all + (size_t)i * bytes;
+    }
+    return GR_OK;
+}
+
+static enum gr_status make_scratch(struct gr_device *dev, struct gr_err *err) {
+    const struct gr_dims *d = &dev->dims;
+    struct cpu_scratch *s = &dev->s;
+    const size_t images = (size_t)dev->cfg.max_images, S = (size_t)dev->cfg.max_tokens, L = (size_t)d->llm.hidden;
+    const size_t chunk = (size_t)d->dit.horizon * (size_t)d->dit.max_action;
+    struct extent e = measure(dev);
+    GR_TRY(gr_cpu_floats(dev, images * (size_t)d->vit.patches, 3 * GR_PATCH * GR_PATCH, "patches", &s->patches, err));
+    GR_TRY(gr_cpu_floats(dev, e.x, 1, "residual stream", &s->x, err));
+    GR_TRY(gr_cpu_floats(dev, e.wide, 1, "q, k, v", &s->wide, err));
+    GR_TRY(gr_cpu_floats(dev, e.attn, 1, "attention output", &s->attn, err));
+    GR_TRY(gr_cpu_floats(dev, e.ff, 1, "feed-forward", &s->ff, err));
+    GR_TRY(gr_cpu_floats(dev, e.pack, 1, "packed activations", &s->pack, err));
+    GR_TRY(gr_cpu_floats(dev, images * (size_t)d->vit.tokens, L, "image features", &s->features, err));
+    GR_TRY(gr_cpu_floats(dev, S, L, "backbone features", &s->vl, err));
+    GR_TRY(gr_cpu_floats(dev, (size_t)d->dit.width, 1, "state features", &s->state, err));
+    GR_TRY(gr_cpu_floats(dev, chunk, 1, "actions", &s->action, err));
+    GR_TRY(gr_cpu_floats(dev, chunk, 1, "velocity", &s->velocity, err));
+    for (int i = 0; i < d->dit.layers; i += 2) {
+        GR_TRY(gr_cpu_floats(dev, S, 2 * (size_t)d->dit.width, "cross keys and values", &dev->net.dit[i].kv_cache, err));
+    }
+    s->text_rows = calloc(2 * S, sizeof *s->text_rows);
+    if (s->text_rows == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for %zu row numbers", 2 * S);
+    }
+    s->image_rows = s->text_rows + S;
+    return thread_scratch(dev, &e, err);
+}
+
+static enum gr_status load(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err) {
+    GR_TRY(gr_cpu_load(dev, w, err));
+    GR_TRY(make_scratch(dev, err));
+    return gr_cpu_constants(dev, w, err);
+}
+
+/* ---- predict ---- */
+
+static void stage_done(struct cpu_thread *t, int stage) {
+    if (t->id == 0) {
+        t->run->stage_ms[stage] = gr_clock_ms();
+    }
+}
+
+static void run(int id, int n, void *arg) {
+    struct cpu_run *r = arg;
+    struct cpu_thread t = {.run = r, .dev = r->dev, .id = id, .n = n};
+    gr_cpu_vision(&t);
+    stage_done(&t, STAGE_VISION);
+    gr_cpu_llm(&t);
+    stage_done(&t, STAGE_LLM);
+    gr_cpu_adapter(&t);
+    stage_done(&t, STAGE_ADAPTER);
+    gr_cpu_denoise(&t);
+    stage_done(&t, STAGE_DENOISE);
+}
+
+/* Checks ids and sorts the sequence into text and image rows. */
+static enum gr_status sort_rows(struct gr_device *dev, const struct gr_model_input *in, struct gr_err *err) {
+    const int images = in->n_images, expected = images * dev->dims.vit.tokens;
+    if (images < 1 || images > dev->cfg.max_images || in->n_tokens < 1 || in->n_tokens > dev->cfg.max_tokens) {
+        return gr_fail(err, GR_ERR_INPUT, "%d images and %d tokens, the device was opened for at most %d and %d", images, in->n_tokens,
+                       dev->cfg.max_images, dev->cfg.max_tokens);
+    }
+    int text = 0, image = 0;
+    for (int i = 0; i < in->n_tokens; i++) {
+        if (in->ids[i] < 0 || in->ids[i] >= dev->dims.llm.vocab) {
+            return gr_fail(err, GR_ERR_INPUT, "token %d has id %d, the embedding has %d rows", i, in->ids[i], dev->dims.llm.vocab);
+        }
+        if (in->ids[i] == dev->cfg.image_token) {
+            dev->s.image_rows[image++] = i;
+        } else {
+            dev->s.text_rows[text++] = i;
+        }
+    }
+    if (image != expected || text == 0) {
+        return gr_fail(err, GR_ERR_INPUT, "the prompt has %d image tokens and %d others, expected %d and at least 1", image, text, expected);
+    }
+    return GR_OK;
+}
+
+static enum gr_status predict(struct gr_device *dev, const struct gr_model_input *in, float *action, struct gr_timing *time,
+                              const struct gr_tap_sink *taps, struct gr_err *err) {
+    GR_TRY(sort_rows(dev, in, err));
+    struct cpu_run r = {.dev = dev, .in = in, .taps = taps};
+    r.stage_ms[STAGE_START] = gr_clock_ms();
+    gr_pool_run(dev->pool, run, &r);
+    memcpy(action, dev->s.action, (size_t)dev->dims.dit.horizon * (size_t)dev->dims.dit.max_action * sizeof(float));
+    const double *ms = r.stage_ms;
+    time->vision = ms[STAGE_VISION] - ms[STAGE_START];
+    time->llm = ms[STAGE_LLM] - ms[STAGE_VISION];
+    time->adapter = ms[STAGE_ADAPTER] - ms[STAGE_LLM];
+    time->denoise = ms[STAGE_DENOISE] - ms[STAGE_ADAPTER];
+    time->device = ms[STAGE_DENOISE] - ms[STAGE_START];
+    return GR_OK;
+}
+
+static const char *isa(const struct gr_device *dev) {
+    return dev->kernels.isa;
+}
+
+static uint64_t weight_bytes(const struct gr_device *dev) {
+    return dev->weights_bytes;
+}
+
+const struct gr_device_ops gr_device_cpu = {
+    .name = "cpu", .open = open_device, .load = load, .predict = predict, .close = close_device, .isa = isa, .weight_bytes = weight_bytes};

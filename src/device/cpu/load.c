@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * load.c: packs all matrices of the network into one block, in the order a predict uses them, and widens the vectors.
+ * The checkpoint's pages are given back as soon as a matrix is packed, so memory never holds both. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/cpu/cpu_device.h"
+
+enum { JOBS_MAX = 8192 };
+
+struct job_list {
+    struct cpu_pack_job *jobs;
+    int n;
+    size_t bytes, bias_floats;
+    struct gr_err *err;
+};
+
+enum gr_status gr_cpu_floats(struct gr_device *dev, size_t a, size_t b, const char *what, float **out, struct gr_err *err) {
+    size_t n, bytes;
+    if (!gr_size_mul(a, b, &n) || !gr_size_mul(n, sizeof(float), &bytes)) {
+        return gr_fail(err, GR_ERR_NOMEM, "%s: %zu x %zu floats do not fit in memory", what, a, b);
+    }
+    if (dev->n_blocks == (int)(sizeof dev->blocks / sizeof dev->blocks[0])) {
+        return gr_fail(err, GR_ERR_DEVICE, "%s: more memory blocks than the device keeps", what);
+    }
+    void *p;
+    GR_TRY(gr_big_alloc(bytes, what, &p, err));
+    dev->blocks[dev->n_blocks] = p;
+    dev->block_bytes[dev->n_blocks++] = bytes;
+    *out = p;
+    return GR_OK;
+}
+
+/* ---- vectors ---- */
+
+static enum gr_status widen(struct gr_device *dev, const struct gr_tensor *t, const float **out, struct gr_err *err) {
+    /* Hundreds of small vectors share blocks, so that each does not take a huge page of its own. */
+    size_t n = t->bytes / gr_dtype_bytes(t->dtype), padded = (n + 15) / 16 * 16;
+    static const size_t pool_floats = 1 << 20;
+    if (padded > dev->vectors_left) {
+        size_t take = padded > pool_floats ? padded : pool_floats;
+        GR_TRY(gr_cpu_floats(dev, take, 1, "norm weights", &dev->vectors, err));
+        dev->vectors_left = take;
+    }
+    gr_tensor_to_f32(t, 0, n, dev->vectors);
+    for (size_t i = 0; i < n; i++) {
+        if (!(dev->vectors[i] - dev->vectors[i] == 0.0f)) {
+            return gr_fail(err, GR_ERR_FORMAT, "tensor %s holds NaN or infinity at element %zu", t->name, i);
+        }
+    }
+    *out = dev->vectors;
+    dev->vectors += padded;
+    dev->vectors_left -= padded;
+    return GR_OK;
+}
+
+static enum gr_status norm(struct gr_device *dev, const struct gr_norm *n, enum gr_row_norm_kind kind, float eps, struct gr_row_norm *out,
+                           struct gr_err *err) {
+    *out = (struct gr_row_norm){.kind = kind, .eps = eps};
+    GR_TRY(widen(dev, &n->w, &out->gamma, err));
+    return n->b.data != NULL ? widen(dev, &n->b, &out->beta, err) : GR_OK;
+}
+
+static enum gr_status load_vectors(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err) {
+    struct cpu_net *net = &dev->net;
+    for (int i = 0; i < dev->dims.vit.layers; i++) {
+        GR_TRY(norm(dev, &w->vit[i].norm1, GR_ROW_LAYER, GR_VIT_EPS, &net->vit[i].norm1, err));
+        GR_TRY(norm(dev, &w->vit[i].norm2, GR_ROW_LAYER, GR_VIT_EPS, &net->vit[i].norm2, err));
+    }
+    GR_TRY(norm(dev, &w->vit_post, GR_ROW_LAYER, GR_VIT_EPS, &net->vit_post, err));
+    GR_TRY(norm(dev, &w->connector_norm, GR_ROW_LAYER, GR_CONNECTOR_EPS, &net->connector_norm, err));
+    for (int i = 0; i < dev->dims.llm.layers; i++) {
+        GR_TRY(norm(dev, &w->llm[i].norm1, GR_ROW_RMS, GR_LLM_EPS, &net->llm[i].norm1, err));
+        GR_TRY(norm(dev, &w->llm[i].norm2, GR_ROW_RMS, GR_LLM_EPS, &net->llm[i].norm2, err));
+        GR_TRY(widen(dev, &w->llm[i].q_norm.w, &net->llm[i].q_gamma, err));
+        GR_TRY(widen(dev, &w->llm[i].k_norm.w, &net->llm[i].k_gamma, err));
+    }
+    GR_TRY(norm(dev, &w->llm_norm, GR_ROW_RMS, GR_LLM_EPS, &net->llm_norm, err));
+    return norm(dev, &w->vlln, GR_ROW_LAYER, GR_VLLN_EPS, &net->vlln, err);
+}
+
+/* ---- matrices ---- */
+
+static enum gr_status add_job(struct job_list *l, struct cpu_pack_job job, int k) {
+    size_t bytes, bias;
+    if (l->n == JOBS_MAX) {
+        return gr_fail(l->err, GR_ERR_FORMAT, "the network has more than %d matrices", JOBS_MAX);
+    }
+    GR_TRY(gr_cpu_mat_plan(&job, k, &bytes, &bias, l->err));
+    if (!gr_size_add(l->bytes, bytes, &l->bytes)) {
+        return gr_fail(l->err, GR_ERR_FORMAT, "the packed weights do not fit in memory");
+    }
+    l->bias_floats += bias;
+    l->jobs[l->n++] = job;
+    return GR_OK;
+}
+
+static enum gr_status add(struct job_list *l, struct gr_mat *mat, const struct gr_linear *a) {
+    return add_job(l, (struct cpu_pack_job){.mat = mat, .n_src = 1, .src = {{.w = &a->w, .b = &a->b}}}, (int)a->w.shape[1]);
+}
+
+static enum gr_status add_stack(struct job_list *l, struct gr_mat *mat, const struct gr_linear *a, const struct gr_linear *b,
+                                const struct gr_linear *c) {
+    struct cpu_pack_job job = {.mat = mat, .n_src = c != NULL ? 3 : 2, .src = {{.w = &a->w, .b = &a->b}, {.w = &b->w, .b = &b->b}}};
+    if (c != NULL) {
+        job.src[2] = (struct cpu_source){.w = &c->w, .b = &c->b};
+    }
+    return add_job(l, job, (int)a->w.shape[1]);
+}
+
+static enum gr_status add_slot(struct job_list *l, struct gr_mat *mat, const struct gr_cat_linear *a, int slot, int k) {
+    struct cpu_source src = {.w = &a->w, .b = &a->b, .per_slot = true, .slot = slot};
+    return add_job(l, (struct cpu_pack_job){.mat = mat, .n_src = 1, .src = {src}}, k);
+}
+
+static enum gr_status list_backbone(struct gr_device *dev, const struct gr_weights *w, struct job_list *l) {
+    struct cpu_net *net = &dev->net;
+    GR_TRY(add(l, &net->patch, &w->patch));
+    for (int i = 0; i < dev->dims.vit.layers; i++) {
+        const struct gr_vit_layer *v = &w->vit[i];
+        GR_TRY(add_stack(l, &net->vit[i].qkv, &v->q, &v->k, &v->v));
+        GR_TRY(add(l, &net->vit[i].out, &v->out));
+        GR_TRY(add(l, &net->vit[i].fc1, &v->fc1));
+        GR_TRY(add(l, &net->vit[i].fc2, &v->fc2));
+    }
+    GR_TRY(add(l, &net->connector1, &w->connector1));
+    GR_TRY(add(l, &net->connector2, &w->connector2));
+    for (int i = 0; i < dev->dims.llm.layers; i++) {
+        const struct gr_llm_layer *v = &w->llm[i];
+        GR_TRY(add_stack(l, &net->llm[i].qkv, &v->q, &v->k, &v->v));
+        GR_TRY(add(l, &net->llm[i].o, &v->o));
+        struct cpu_pack_job job = {
+            .mat = &net->llm[i].gate_up, .n_src = 2, .interleave = true, .src = {{.w = &v->gate.w, .b = &v->gate.b}, {.w = &v->up.w, .b = &v->up.b}}};
+        GR_TRY(add_job(l, job, (int)v->gate.w.shape[1]));
+        GR_TRY(add(l, &net->llm[i].down, &v->down));
+    }
+    return GR_OK;
+}
+
+static enum gr_status list_head(struct gr_device *dev, const struct gr_weights *w, struct job_list *l) {
+    struct cpu_net *net = &dev->net;
+    const struct gr_dims *d = &dev->dims;
+    const int slot = dev->cfg.slot, D = d->dit.width;
+    for (int i = 0; i < d->dit.layers; i++) {
+        struct cpu_dit_block *b = &net->dit[i];
+        b->cross = i % 2 == 0;
+        b->text = i % (2 * d->dit.text_every) == 0;
+        if (b->cross) {
+            GR_TRY(add_stack(l, &b->kv, &w->dit[i].k, &w->dit[i].v, NULL));
+        }
+    }
+    GR_TRY(add_slot(l, &net->state1, &w->state1, slot, d->dit.max_state));
+    GR_TRY(add_slot(l, &net->state2, &w->state2, slot, d->dit.hidden));
+    GR_TRY(add_slot(l, &net->action1, &w->action1, slot, d->dit.max_action));
+    GR_TRY(add_slot(l, &net->action2, &w->action2, slot, D)); /* upper half of the inputs; the lower one sees only the time */
+    GR_TRY(add_slot(l, &net->action3, &w->action3, slot, D));
+    for (int i = 0; i < d->dit.layers; i++) {
+        struct cpu_dit_block *b = &net->dit[i];
+        const struct gr_dit_block *v = &w->dit[i];
+        GR_TRY(b->cross ? add(l, &b->q, &v->q) : add_stack(l, &b->q, &v->q, &v->k, &v->v));
+        GR_TRY(add(l, &b->out, &v->out));
+        GR_TRY(add(l, &b->ff1, &v->ff1));
+        GR_TRY(add(l, &b->ff2, &v->ff2));
+    }
+    GR_TRY(add(l, &net->proj_out2, &w->proj_out2));
+    GR_TRY(add_slot(l, &net->decoder1, &w->decoder1, slot, d->dit.out));
+    return add_slot(l, &net->decoder2, &w->decoder2, slot, d->dit.hidden);
+}
+
+struct pack_run {
+    const struct cpu_pack_job *job;
+    _Atomic bool damaged;
+};
+
+static void pack_share(int id, int n, void *arg) {
+    struct pack_run *r = arg;
+    int panels = r->job->mat->panels;
+    if (!gr_cpu_mat_pack(r->job, (int)((long)panels * id / n), (int)((long)panels * (id + 1) / n))) {
+        atomic_store(&r->damaged, true);
+    }
+}
+
+static enum gr_status pack_job(struct gr_device *dev, const struct cpu_pack_job *job, struct gr_err *err) {
+    struct pack_run run = {.job = job};
+    gr_pool_run(dev->pool, pack_share, &run);
+    if (atomic_load(&run.damaged)) {
+        return gr_fail(err, GR_ERR_FORMAT, "tensor %s%s holds NaN or infinity", job->src[0].w->name, job->n_src > 1 ? " (or its k, v, up)" : "");
+    }
+    return GR_OK;
+}
+
+static enum gr_status pack_all(struct gr_device *dev, const struct gr_weights *w, struct job_list *l) {
+    float *bias;
+    GR_TRY(gr_big_alloc(l->bytes, "packed weights", &dev->weights, l->err));
+    dev->weights_bytes = l->bytes;
+    GR_TRY(gr_cpu_floats(dev, l->bias_floats, 1, "biases", &bias, l->err));
+    size_t at = 0;
+    for (int i = 0; i < l->n; i++) {
+        struct cpu_pack_job *job = &l->jobs[i];
+        size_t bytes, bias_floats;
+        GR_TRY(gr_cpu_mat_plan(job, job->mat->k, &bytes, &bias_floats, l->err));
+        job->mat->data = (char *)dev->weights + at;
+        job->mat->bias = bias;
+        gr_cpu_bias_pack(job, bias);
+        GR_TRY(pack_job(dev, job, l->err));
+        for (int s = 0; s < job->n_src; s++) {
+            gr_snapshot_done(w->snap, job->src[s].w);
+        }
+        at += bytes;
+        bias += bias_floats;
+        if (dev->cfg.progress != NULL) {
+            dev->cfg.progress(dev->cfg.progress_user, "packing weights", at, l->bytes);
+        }
+    }
+    return GR_OK;
+}
+
+enum gr_status gr_cpu_temp_mat(struct gr_device *dev, const struct cpu_source *src, int k, struct cpu_temp_mat *out, struct gr_err *err) {
+    struct cpu_pack_job job = {.mat = &out->mat, .n_src = 1, .src = {*src}};
+    size_t bytes, bias_floats;
+    GR_TRY(gr_cpu_mat_plan(&job, k, &bytes, &bias_floats, err));
+    out->bytes = bytes + bias_floats * sizeof(float);
+    GR_TRY(gr_big_alloc(out->bytes, "AdaLN weights", &out->block, err));
+    out->mat.data = out->block;
+    float *bias = (float *)((char *)out->block + bytes);
+    out->mat.bias = bias;
+    gr_cpu_bias_pack(&job, bias);
+    enum gr_status status = pack_job(dev, &job, err);
+    if (status != GR_OK) {
+        gr_big_free(out->block, out->bytes);
+    }
+    return status;
+}
+
+enum gr_status gr_cpu_load(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err) {
+    dev->dims = w->dims;
+    dev->net.embed = w->embed;
+    dev->net.vit = calloc((size_t)w->dims.vit.layers, sizeof *dev->net.vit);
+    dev->net.llm = calloc((size_t)w->dims.llm.layers, sizeof *dev->net.llm);
+    dev->net.dit = calloc((size_t)w->dims.dit.layers, sizeof *dev->net.dit);
+    struct job_list l = {.jobs = malloc(JOBS_MAX * sizeof *l.jobs), .err = err};
+    enum gr_status status = GR_OK;
+    if (dev->net.vit == NULL || dev->net.llm == NULL || dev->net.dit == NULL || l.jobs == NULL) {
+        status = gr_fail(err, GR_ERR_NOMEM, "no memory for the table of layers");
+    }
+    if (status == GR_OK) {
+        status = list_backbone(dev, w, &l);
+    }
+    if (status == GR_OK) {
+        status = list_head(dev, w, &l);
+    }
+    if (status == GR_OK) {
+        status = pack_all(dev, w, &l);
+    }
+    free(l.jobs);
+    GR_TRY(status);
+    return load_vectors(dev, w, err);
+}
