@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_case.c: taps are compared while they pass by, none is kept. A stored array that never arrives is a failure: a tap that
+ * was renamed must not make a check greener. */
+#include "cli/check_case.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "cli/chunk_out.h"
+#include "cli/obs_files.h"
+#include "formats/safetensors.h"
+#include "policy/policy.h"
+
+enum { JSON_MAX_BYTES = 16 << 20, IMAGE_MAX_BYTES = 160 << 20 };
+
+/* Owned parts of a case. */
+struct golden_case {
+    struct gr_safetensors *inputs, *taps;
+    struct gr_json *obs_json, *expected;
+    struct gr_image image;
+    struct gr_frame frame;
+    double *state;
+    float *noise, *actions;
+    struct gr_observation obs;
+};
+
+static void free_case(struct golden_case *c)
+{
+    gr_safetensors_close(c->inputs);
+    gr_safetensors_close(c->taps);
+    gr_json_free(c->obs_json);
+    gr_json_free(c->expected);
+    gr_image_free(&c->image);
+    free(c->state);
+    free(c->noise);
+    free(c->actions);
+}
+
+/* A damaged case is a wrong input, whatever its reader calls it. */
+static enum gr_status as_input(enum gr_status status, struct gr_err *err)
+{
+    if (status == GR_ERR_FORMAT) {
+        err->code = status = GR_ERR_INPUT;
+    }
+    return status;
+}
+
+static enum gr_status open_tensors(const char *dir, const char *name, struct gr_safetensors **out, struct gr_err *err)
+{
+    char path[GR_PATH_BYTES];
+    GR_TRY(gr_path_join(path, dir, name, err));
+    return as_input(gr_safetensors_open(path, out, err), err);
+}
+
+static enum gr_status open_json(const char *dir, const char *name, struct gr_json **out, struct gr_err *err)
+{
+    char path[GR_PATH_BYTES];
+    GR_TRY(gr_path_join(path, dir, name, err));
+    return gr_json_read(path, JSON_MAX_BYTES, GR_ERR_INPUT, out, err);
+}
+
+static enum gr_status read_picture(const char *dir, const struct gr_info *info, struct golden_case *c,
+                                   struct gr_err *err)
+{
+    const struct gr_json *name = gr_json_get(c->obs_json, "image");
+    char path[GR_PATH_BYTES], *bytes = NULL;
+    size_t n = 0;
+    if (info->n_cameras * info->frames_per_camera != 1) {
+        return gr_fail(err, GR_ERR_INPUT, "%s: golden cases have one picture, the embodiment %s takes %d", dir,
+                       info->embodiment, info->n_cameras * info->frames_per_camera);
+    }
+    GR_TRY(gr_path_join(path, dir, gr_json_kind(name) == GR_JSON_STRING ? gr_json_string(name) : "image.png", err));
+    GR_TRY(gr_fs_read(path, IMAGE_MAX_BYTES, &bytes, &n, err));
+    enum gr_status status = gr_image_decode(bytes, n, &c->image, err);
+    free(bytes);
+    c->frame = (struct gr_frame){c->image.rgb, c->image.height, c->image.width};
+    return status;
+}
+
+/* "noise": "inputs.safetensors:noise" refers to a stored array; otherwise "seed". */
+static enum gr_status read_noise(const char *dir, const struct gr_info *info, struct golden_case *c, struct gr_err *err)
+{
+    const struct gr_json *noise = gr_json_get(c->obs_json, "noise"), *seed = gr_json_get(c->obs_json, "seed");
+    size_t count = (size_t)info->horizon * (size_t)info->max_action_dim;
+    if (noise == NULL) {
+        if (gr_json_kind(seed) != GR_JSON_INT || gr_json_int(seed) < 0) {
+            return gr_fail(err, GR_ERR_INPUT, "%s/obs.json: needs \"seed\" (a whole number) or \"noise\"", dir);
+        }
+        c->obs.noise_kind = GR_NOISE_SEED;
+        c->obs.seed = (uint64_t)gr_json_int(seed);
+        return GR_OK;
+    }
+    const struct gr_tensor *t = gr_safetensors_find(c->inputs, "noise");
+    if (gr_json_kind(noise) != GR_JSON_STRING || strcmp(gr_json_string(noise), "inputs.safetensors:noise") != 0 ||
+        t == NULL) {
+        return gr_fail(err, GR_ERR_INPUT,
+                       "%s/obs.json: noise must be \"inputs.safetensors:noise\", and that array must exist", dir);
+    }
+    if (t->dtype != GR_F32 || t->bytes != count * sizeof(float)) {
+        return gr_fail(err, GR_ERR_INPUT, "%s/inputs.safetensors: noise is %zu bytes of %s, expected %zu float32", dir,
+                       t->bytes, gr_dtype_name(t->dtype), count);
+    }
+    c->noise = malloc(count * sizeof(float));
+    if (c->noise == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for the noise");
+    }
+    memcpy(c->noise, t->data, t->bytes);
+    c->obs.noise_kind = GR_NOISE_GIVEN;
+    c->obs.noise = c->noise;
+    return GR_OK;
+}
+
+static enum gr_status read_case(const char *dir, const struct gr_info *info, struct golden_case *c, struct gr_err *err)
+{
+    char what[GR_PATH_BYTES];
+    GR_TRY(gr_path_join(what, dir, "obs.json", err));
+    GR_TRY(open_json(dir, "obs.json", &c->obs_json, err));
+    GR_TRY(open_json(dir, "expected.json", &c->expected, err));
+    GR_TRY(open_tensors(dir, "inputs.safetensors", &c->inputs, err));
+    GR_TRY(open_tensors(dir, "taps_fp32.safetensors", &c->taps, err));
+    GR_TRY(read_picture(dir, info, c, err));
+    c->state = calloc((size_t)info->state_dim + 1, sizeof *c->state);
+    if (c->state == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for the state");
+    }
+    GR_TRY(gr_obs_state_parse(gr_json_get(c->obs_json, "state"), what, info, c->state, err));
+    GR_TRY(gr_golden_read(dir, info, &c->actions, err));
+    const struct gr_json *text = gr_json_get(c->obs_json, "instruction"),
+                         *dtype = gr_json_get(c->obs_json, "state_dtype");
+    if (gr_json_kind(text) != GR_JSON_STRING) {
+        return gr_fail(err, GR_ERR_INPUT, "%s: instruction must be a text", what);
+    }
+    bool f64 = gr_json_kind(dtype) == GR_JSON_STRING && strcmp(gr_json_string(dtype), "float64") == 0;
+    c->obs.frames = &c->frame;
+    c->obs.n_frames = 1;
+    c->obs.state = c->state;
+    c->obs.state_dim = info->state_dim;
+    c->obs.state_dtype = f64 ? GR_STATE_F64 : GR_STATE_F32;
+    c->obs.instruction = gr_json_string(text);
+    return read_noise(dir, info, c, err);
+}
+
+/* Arrays of inputs.safetensors that the engine hands out. The last integer picture is compared through the pixel values. */
+static const char *input_tap(const char *stored)
+{
+    static const char *const names[] = {"pixel_values", "input_ids", "state", "noise"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], stored) == 0) {
+            return names[i];
+        }
+    }
+    return strncmp(stored, "img.bicubic", 11) == 0 ? "pixel_values" : NULL;
+}
+
+static enum gr_status list_rows(const struct golden_case *c, struct gr_check_result *out, struct gr_err *err)
+{
+    size_t n_inputs = gr_safetensors_count(c->inputs), n_taps = gr_safetensors_count(c->taps);
+    out->rows = calloc(n_inputs + n_taps + 1, sizeof *out->rows);
+    if (out->rows == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for %zu taps", n_taps);
+    }
+    for (size_t i = 0; i < n_inputs + n_taps; i++) {
+        bool input = i < n_inputs;
+        const struct gr_tensor *t = input ? gr_safetensors_at(c->inputs, i) : gr_safetensors_at(c->taps, i - n_inputs);
+        if (input && input_tap(t->name) == NULL) {
+            continue;
+        }
+        if (!input && t->dtype != GR_F32 && t->dtype != GR_BF16 && t->dtype != GR_F16) {
+            return gr_fail(err, GR_ERR_INPUT, "tap %s is stored as %s, expected F32", t->name, gr_dtype_name(t->dtype));
+        }
+        struct gr_check_row *row = &out->rows[out->n++];
+        snprintf(row->name, sizeof row->name, "%s", t->name);
+        row->kind = input ? GR_CHECK_EQUAL : GR_CHECK_TAP;
+        row->stored = t;
+    }
+    struct gr_check_row *row = &out->rows[out->n++];
+    snprintf(row->name, sizeof row->name, "actions");
+    row->kind = GR_CHECK_ACTIONS;
+    return GR_OK;
+}
+
+static size_t tensor_count(const struct gr_tensor *t) { return t->bytes / gr_dtype_bytes(t->dtype); }
+
+/* Element i of a stored array as float, in the order of the tap. Integer pictures [h, w, 3] become planes of pixel values. */
+static float stored_value(const struct gr_tensor *t, size_t i)
+{
+    const unsigned char *data = t->data;
+    size_t plane = tensor_count(t) / 3;
+    int32_t id;
+    switch (t->dtype) {
+    case GR_U8:
+        return ((float)data[(i % plane) * 3 + i / plane] - 127.5f) / 127.5f;
+    case GR_I32:
+        memcpy(&id, data + i * sizeof id, sizeof id);
+        return (float)id;
+    case GR_BF16:
+    case GR_F16:
+    case GR_F32:
+        return gr_tensor_f32(t, i);
+    default:
+        return NAN;
+    }
+}
+
+static double use_of_bound(const struct gr_check_row *row)
+{
+    switch (row->kind) {
+    case GR_CHECK_EQUAL:
+        return row->diff.max_abs == 0.0 ? 0.0 : INFINITY;
+    case GR_CHECK_ACTIONS:
+        return row->diff.max_abs / GR_CHECK_ACTION_MAX;
+    case GR_CHECK_TAP:
+        break;
+    }
+    double use = row->diff.rel_max / GR_CHECK_REL_MAX;
+    return row->diff.has_pcc ? fmax(use, row->diff.rel_rms / GR_CHECK_REL_RMS)
+                             : use; /* a constant array has no telling rms */
+}
+
+static void judge(struct gr_check_row *row, const float *data, int rows, int cols, int ld)
+{
+    const struct gr_tensor *t = row->stored;
+    size_t count = (size_t)rows * (size_t)cols;
+    row->arrived = true;
+    row->rows = rows;
+    row->cols = cols;
+    row->load = INFINITY;
+    float *want = count == tensor_count(t) ? malloc(count * sizeof *want + 1) : NULL;
+    if (want == NULL) {
+        return; /* another shape: a failure without figures */
+    }
+    for (size_t i = 0; i < count; i++) {
+        want[i] = stored_value(t, i);
+    }
+    row->diff = gr_compare(data, rows, cols, ld, want);
+    row->load = use_of_bound(row);
+    row->ok = row->load <= 1.0; /* false for NaN as well */
+    free(want);
+}
+
+static void put_tap(void *user, const char *name, const float *data, int rows, int cols, int ld)
+{
+    struct gr_check_result *result = user;
+    for (int i = 0; i < result->n; i++) {
+        struct gr_check_row *row = &result->rows[i];
+        const char *tap = row->kind == GR_CHECK_EQUAL ? input_tap(row->name) : row->name;
+        if (row->kind != GR_CHECK_ACTIONS && strcmp(tap, name) == 0) {
+            judge(row, data, rows, cols, ld);
+        }
+    }
+}
+
+static int expected_int(const struct gr_json *expected, const char *key)
+{
+    const struct gr_json *v = gr_json_get(expected, key);
+    return gr_json_kind(v) == GR_JSON_INT ? (int)gr_json_int(v) : -1;
+}
+
+static void sum_up(const struct golden_case *c, const struct gr_chunk *chunk, struct gr_check_result *out)
+{
+    struct gr_check_row *actions = &out->rows[out->n - 1];
+    actions->arrived = true;
+    actions->rows = chunk->steps;
+    actions->cols = chunk->dim;
+    actions->diff = gr_compare(chunk->actions, chunk->steps, chunk->dim, chunk->dim, c->actions);
+    actions->load = use_of_bound(actions);
+    actions->ok = actions->load <= 1.0;
+    double worst = -1.0;
+    for (int i = 0; i < out->n; i++) {
+        const struct gr_check_row *row = &out->rows[i];
+        double load = !row->arrived ? INFINITY : isnan(row->load) ? INFINITY : row->load;
+        out->failed += !row->ok;
+        if (load > worst) {
+            worst = load;
+            out->worst = i;
+        }
+    }
+    out->n_tokens = chunk->n_tokens;
+    out->n_text = chunk->n_text;
+    out->want_tokens = expected_int(c->expected, "seq_len");
+    out->want_text = expected_int(c->expected, "n_text");
+    bool lengths = (out->want_tokens < 0 || out->want_tokens == out->n_tokens) &&
+                   (out->want_text < 0 || out->want_text == out->n_text);
+    out->ok = out->failed == 0 && lengths;
+}
+
+enum gr_status gr_check_case(struct gr_policy *policy, const char *case_dir, struct gr_check_result *out,
+                             struct gr_err *err)
+{
+    struct golden_case c = {0};
+    struct gr_chunk *chunk = NULL;
+    struct gr_tap_sink sink = {put_tap, out};
+    *out = (struct gr_check_result){0};
+    enum gr_status status = read_case(case_dir, gr_policy_info(policy), &c, err);
+    if (status != GR_OK || (status = list_rows(&c, out, err)) != GR_OK ||
+        (status = gr_chunk_new(policy, &chunk, err)) != GR_OK) {
+        goto out;
+    }
+    double start = gr_clock_ms();
+    if ((status = gr_policy_predict_taps(policy, &c.obs, chunk, &sink, err)) != GR_OK) {
+        goto out;
+    }
+    out->ms = gr_clock_ms() - start;
+    sum_up(&c, chunk, out);
+out:
+    for (int i = 0; i < out->n; i++) {
+        out->rows[i].stored = NULL;
+    }
+    gr_chunk_free(chunk);
+    free_case(&c);
+    return status;
+}
+
+void gr_check_result_free(struct gr_check_result *result)
+{
+    free(result->rows);
+    *result = (struct gr_check_result){0};
+}

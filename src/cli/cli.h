@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cli.h: what the commands share: the command table's row, the context of a run, output to stdout. */
+#ifndef GR_CLI_CLI_H
+#define GR_CLI_CLI_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "cli/args.h"
+
+/* Context of one run. Commands write results into `out`; it reaches stdout at the end of the run, or earlier with gr_cli_flush. */
+struct gr_cli {
+    const char *command; /* "predict" */
+    bool verbose, quiet;
+    bool color;    /* stdout is a terminal and colours are wanted */
+    bool json_log; /* lines on stderr are JSON */
+    int columns;   /* width for tables: the terminal's, else 132 */
+    struct gr_buf out;
+};
+
+struct gr_command {
+    const char *name;     /* "predict", or two words: "bench engine" */
+    const char *summary;  /* one line for the list of commands */
+    const char *synopsis; /* what follows the name in the usage line */
+    const char *more;     /* paragraphs below the options; may be NULL */
+    const struct gr_arg *args;
+    int n_args;
+    size_t options_bytes;     /* of the struct that `args` fills; at most GR_CLI_OPTIONS_BYTES */
+    int min_words, max_words; /* words that are not options; max_words -1: any number */
+    const char *words;        /* their names for messages: "DIR CASE_DIR..." */
+    enum gr_status (*run)(struct gr_cli *cli, const void *options, const char *const *words, int n_words,
+                          struct gr_err *err);
+};
+
+enum { GR_CLI_OPTIONS_BYTES = 512 };
+
+extern const struct gr_command gr_cmd_predict, gr_cmd_inspect, gr_cmd_synth, gr_cmd_check, gr_cmd_tokenize,
+    gr_cmd_bench_engine, gr_cmd_verify;
+
+/* Writes what `out` holds to stdout and empties it. GR_ERR_IO when the reader is gone or the disk is full. */
+enum gr_status gr_cli_flush(struct gr_cli *cli, struct gr_err *err);
+/* GR_ERR_NOMEM when the buffer ran out of memory, else writes it to `path`, complete or not at all. */
+enum gr_status gr_cli_write_file(const char *path, const struct gr_buf *buf, struct gr_err *err);
+
+/* Process exit code of a status: the only such table. */
+int gr_exit_code(enum gr_status status);
+
+/* Highest resident memory of this process so far in bytes, 0 when unknown. */
+size_t gr_peak_rss_bytes(void);
+/* "1.23 GB", "456 kB" (powers of ten) into out. */
+const char *gr_human_bytes(char out[32], double bytes);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cmd_check.c: `gr00t check`: golden cases against the engine. One line a case with its worst tap, all taps with --verbose;
+ * the last line counts. Exit code 1 when a case is outside its bounds. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/check_case.h"
+#include "cli/cli.h"
+#include "cli/jsonout.h"
+#include "cli/open_policy.h"
+#include "cli/settings.h"
+#include "cli/table.h"
+#include "gr00t.h"
+
+struct options {
+    bool json;
+    const char *out;
+    struct gr_engine_flags engine;
+};
+
+static const struct gr_arg args[] = {
+    {.name = "json", .kind = GR_ARG_FLAG, .offset = offsetof(struct options, json), .help = "print the report as JSON"},
+    {.name = "out",
+     .kind = GR_ARG_STRING,
+     .offset = offsetof(struct options, out),
+     .value = "FILE",
+     .help = "write the JSON to FILE"},
+    GR_ENGINE_ARGS(struct options, engine),
+};
+
+static const char *case_name(const char *dir)
+{
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/') {
+        n--;
+    }
+    size_t first = n;
+    while (first > 0 && dir[first - 1] != '/') {
+        first--;
+    }
+    return dir + first;
+}
+
+static void verdict_cell(struct gr_table *t, const struct gr_check_row *row)
+{
+    gr_table_cell(t, row->ok                                        ? "ok"
+                     : !row->arrived                                ? "MISSING"
+                     : isinf(row->load) && row->diff.max_abs == 0.0 ? "SHAPE"
+                                                                    : "FAILED");
+}
+
+/* Every array of a case. */
+static void print_rows(const struct gr_check_result *r, struct gr_buf *out)
+{
+    struct gr_table t = {.columns = 7, .align = "llrrrrr", .indent = 4};
+    const char *const head[] = {"", "array", "shape", "PCC", "max|d|", "of max", "rel. rms"};
+    for (size_t i = 0; i < sizeof head / sizeof head[0]; i++) {
+        gr_table_cell(&t, head[i]);
+    }
+    for (int i = 0; i < r->n; i++) {
+        const struct gr_check_row *row = &r->rows[i];
+        verdict_cell(&t, row);
+        gr_table_cell(&t, row->name);
+        gr_table_cellf(&t, row->arrived ? "%dx%d" : "-", row->rows, row->cols);
+        gr_table_cellf(&t, row->diff.has_pcc ? "%.9f" : "-", row->diff.pcc);
+        gr_table_cellf(&t, "%.2e", row->diff.max_abs);
+        gr_table_cellf(&t, "%.2e", row->diff.rel_max);
+        gr_table_cellf(&t, "%.2e", row->diff.rel_rms);
+    }
+    gr_table_print(&t, out);
+}
+
+static void print_case(const struct gr_cli *cli, const char *dir, const struct gr_check_result *r, struct gr_buf *out)
+{
+    const struct gr_check_row *worst = &r->rows[r->worst];
+    const char *red = cli->color && !r->ok ? "\033[31m" : "", *off = cli->color && !r->ok ? "\033[0m" : "";
+    int n = (int)strlen(case_name(dir));
+    while (n > 0 && case_name(dir)[n - 1] == '/') {
+        n--;
+    }
+    gr_buf_printf(out, "%s%-6s%s %-24.*s %d arrays, ", red, r->ok ? "ok" : "FAILED", off, n, case_name(dir), r->n);
+    if (r->failed > 0) {
+        gr_buf_printf(out, "%d outside, ", r->failed);
+    }
+    if (!worst->arrived) {
+        gr_buf_printf(out, "%s never arrived", worst->name);
+    } else if (worst->kind == GR_CHECK_TAP) {
+        gr_buf_printf(out, "worst %s: max|d| %.1e = %.1e of max, rms %.1e", worst->name, worst->diff.max_abs,
+                      worst->diff.rel_max, worst->diff.rel_rms);
+    } else {
+        gr_buf_printf(out, "worst %s: max|d| %.1e", worst->name, worst->diff.max_abs);
+    }
+    gr_buf_printf(out, "; actions max|d| %.1e; %.0f ms\n", r->rows[r->n - 1].diff.max_abs, r->ms);
+    if (r->want_tokens >= 0 && (r->want_tokens != r->n_tokens || r->want_text != r->n_text)) {
+        gr_buf_printf(out, "    sequence %d (%d text), expected %d (%d text)\n", r->n_tokens, r->n_text, r->want_tokens,
+                      r->want_text);
+    }
+    if (cli->verbose) {
+        print_rows(r, out);
+    }
+}
+
+static void json_row(struct gr_jw *w, const struct gr_check_row *row)
+{
+    gr_jw_object(w);
+    gr_jw_key(w, "name");
+    gr_jw_string(w, row->name);
+    gr_jw_key(w, "ok");
+    gr_jw_bool(w, row->ok);
+    gr_jw_key(w, "arrived");
+    gr_jw_bool(w, row->arrived);
+    gr_jw_key(w, "rows");
+    gr_jw_int(w, row->rows);
+    gr_jw_key(w, "cols");
+    gr_jw_int(w, row->cols);
+    gr_jw_key(w, "pcc");
+    gr_jw_f64(w, row->diff.has_pcc ? row->diff.pcc : (double)NAN);
+    gr_jw_key(w, "max_abs");
+    gr_jw_f64(w, row->diff.max_abs);
+    gr_jw_key(w, "rel_max");
+    gr_jw_f64(w, row->diff.rel_max);
+    gr_jw_key(w, "rel_rms");
+    gr_jw_f64(w, row->diff.rel_rms);
+    gr_jw_end_object(w);
+}
+
+static void json_case(struct gr_jw *w, const char *dir, const struct gr_check_result *r)
+{
+    gr_jw_object(w);
+    gr_jw_key(w, "case");
+    gr_jw_string(w, dir);
+    gr_jw_key(w, "ok");
+    gr_jw_bool(w, r->ok);
+    gr_jw_key(w, "ms");
+    gr_jw_milli(w, r->ms);
+    gr_jw_key(w, "seq_len");
+    gr_jw_int(w, r->n_tokens);
+    gr_jw_key(w, "prompt_tokens");
+    gr_jw_int(w, r->n_text);
+    gr_jw_key(w, "worst");
+    gr_jw_string(w, r->rows[r->worst].name);
+    gr_jw_key(w, "arrays");
+    gr_jw_array(w);
+    for (int i = 0; i < r->n; i++) {
+        json_row(w, &r->rows[i]);
+    }
+    gr_jw_end_array(w);
+    gr_jw_end_object(w);
+}
+
+static void json_head(struct gr_jw *w, const char *dir, const struct gr_info *info)
+{
+    gr_jw_object(w);
+    gr_jw_key(w, "snapshot");
+    gr_jw_string(w, dir);
+    gr_jw_key(w, "device");
+    gr_jw_string(w, info->device);
+    gr_jw_key(w, "isa");
+    gr_jw_string(w, info->isa);
+    gr_jw_key(w, "threads");
+    gr_jw_int(w, info->threads);
+    gr_jw_key(w, "bounds");
+    gr_jw_object(w);
+    gr_jw_key(w, "rel_max");
+    gr_jw_f64(w, GR_CHECK_REL_MAX);
+    gr_jw_key(w, "rel_rms");
+    gr_jw_f64(w, GR_CHECK_REL_RMS);
+    gr_jw_key(w, "actions_max_abs");
+    gr_jw_f64(w, GR_CHECK_ACTION_MAX);
+    gr_jw_end_object(w);
+    gr_jw_key(w, "cases");
+    gr_jw_array(w);
+}
+
+static void json_tail(struct gr_jw *w, int within, int of)
+{
+    gr_jw_end_array(w);
+    gr_jw_key(w, "within");
+    gr_jw_int(w, within);
+    gr_jw_key(w, "of");
+    gr_jw_int(w, of);
+    gr_jw_end_object(w);
+}
+
+static enum gr_status run(struct gr_cli *cli, const void *options, const char *const *words, int n_words,
+                          struct gr_err *err)
+{
+    const struct options *o = options;
+    struct gr_policy *policy = NULL;
+    struct gr_buf json = {0};
+    struct gr_jw w = {.out = &json};
+    int within = 0, cases = n_words - 1;
+    enum gr_status status = gr_cli_open_policy(cli, words[0], &o->engine, &policy, err);
+    if (status != GR_OK) {
+        goto out;
+    }
+    json_head(&w, words[0], gr_policy_info(policy));
+    for (int i = 1; i < n_words; i++) {
+        struct gr_check_result result;
+        if ((status = gr_check_case(policy, words[i], &result, err)) == GR_OK) {
+            within += result.ok;
+            json_case(&w, words[i], &result);
+            if (!o->json) {
+                print_case(cli, words[i], &result, &cli->out);
+                status = gr_cli_flush(cli, err);
+            }
+        }
+        gr_check_result_free(&result);
+        if (status != GR_OK) {
+            goto out;
+        }
+    }
+    json_tail(&w, within, cases);
+    if (o->out != NULL && (status = gr_cli_write_file(o->out, &json, err)) != GR_OK) {
+        goto out;
+    }
+    if (o->json) {
+        gr_buf_put(&cli->out, json.data, json.failed ? 0 : json.len);
+        cli->out.failed = cli->out.failed || json.failed;
+    } else {
+        gr_buf_printf(&cli->out, "%d of %d cases within bounds\n", within, cases);
+    }
+    if (within != cases) {
+        status = gr_fail(err, GR_ERR_CHECK, "%d of %d cases outside their bounds", cases - within, cases);
+    }
+out:
+    gr_buf_free(&json);
+    gr_policy_close(policy);
+    return status;
+}
+
+const struct gr_command gr_cmd_check = {
+    .name = "check",
+    .summary = "Compare the engine with golden cases, tap by tap",
+    .synopsis = "DIR CASE_DIR... [OPTIONS]",
+    .more =
+        "Each array that a case stores is compared: inputs of the network bit for bit, taps with max|d| <= 1e-4 of the\n"
+        "largest value and relative rms <= 2e-5, actions with max|d| <= 1e-4. --verbose lists all arrays.\n"
+        "Exit code 1 when a case is outside.",
+    .args = args,
+    .n_args = sizeof args / sizeof args[0],
+    .options_bytes = sizeof(struct options),
+    .min_words = 2,
+    .max_words = -1,
+    .words = "DIR CASE_DIR",
+    .run = run,
+};
+_Static_assert(sizeof(struct options) <= GR_CLI_OPTIONS_BYTES, "options do not fit");

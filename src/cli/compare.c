@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * compare.c: differences of two arrays. Two passes, so that the correlation of large offsets stays exact. */
+#include "cli/compare.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#define STD_MIN 1e-6 /* below it a correlation says nothing */
+
+static double ratio(double a, double b) { return a == 0.0 ? 0.0 : b == 0.0 ? INFINITY : a / b; }
+
+struct gr_diff gr_compare(const float *got, int rows, int cols, int ld, const float *want)
+{
+    struct gr_diff d = {0};
+    double sum_got = 0.0, sum_want = 0.0, square_diff = 0.0, square_want = 0.0, n = (double)rows * (double)cols;
+    for (int r = 0; r < rows; r++) {
+        for (int c = 0; c < cols; c++) {
+            double g = (double)got[(ptrdiff_t)r * ld + c], w = (double)want[(ptrdiff_t)r * cols + c];
+            double diff = isfinite(g) && isfinite(w) ? fabs(g - w) : INFINITY;
+            d.max_abs = fmax(d.max_abs, diff);
+            d.max_want = fmax(d.max_want, fabs(w));
+            square_diff += diff * diff;
+            square_want += w * w;
+            sum_got += g;
+            sum_want += w;
+        }
+    }
+    double mean_got = sum_got / n, mean_want = sum_want / n, gg = 0.0, ww = 0.0, gw = 0.0;
+    for (int r = 0; r < rows; r++) {
+        for (int c = 0; c < cols; c++) {
+            double g = (double)got[(ptrdiff_t)r * ld + c] - mean_got,
+                   w = (double)want[(ptrdiff_t)r * cols + c] - mean_want;
+            gg += g * g;
+            ww += w * w;
+            gw += g * w;
+        }
+    }
+    d.has_pcc = sqrt(gg / n) >= STD_MIN && sqrt(ww / n) >= STD_MIN;
+    d.pcc = d.has_pcc ? gw / sqrt(gg * ww) : 0.0;
+    d.rel_max = ratio(d.max_abs, d.max_want);
+    d.rel_rms = sqrt(ratio(square_diff, square_want));
+    return d;
+}
