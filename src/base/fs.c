@@ -194,6 +194,12 @@ void gr_fs_map_done(const struct gr_map *map, size_t offset, size_t n)
     }
 }
 
+void gr_fs_map_soon(const void *data, size_t n)
+{
+    uintptr_t from = (uintptr_t)data / PAGE * PAGE;
+    (void)madvise((void *)from, n + ((uintptr_t)data - from), MADV_WILLNEED);
+}
+
 void gr_fs_unmap(struct gr_map *map)
 {
     if (map->data != NULL) {

@@ -28,6 +28,8 @@ struct gr_map {
 enum gr_status gr_fs_map(const char *path, struct gr_map *out, struct gr_err *err);
 /* Tells the kernel that [offset, offset + n) of the mapping is not needed soon; frees its pages from this process. */
 void gr_fs_map_done(const struct gr_map *map, size_t offset, size_t n);
+/* Tells the kernel that n bytes at data, somewhere inside a mapping, are needed soon: it reads ahead in large pieces. */
+void gr_fs_map_soon(const void *data, size_t n);
 void gr_fs_unmap(struct gr_map *map);
 
 /* A file that appears under its name complete or not at all. */

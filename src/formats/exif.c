@@ -32,7 +32,8 @@ static unsigned get16(const struct tiff *t, size_t at)
 
 static size_t get32(const struct tiff *t, size_t at)
 {
-    return t->big_endian ? (size_t)get16(t, at) << 16 | get16(t, at + 2) : (size_t)get16(t, at + 2) << 16 | get16(t, at);
+    return t->big_endian ? (size_t)get16(t, at) << 16 | get16(t, at + 2)
+                         : (size_t)get16(t, at + 2) << 16 | get16(t, at);
 }
 
 static int tiff_orientation(const uint8_t *p, size_t n)

@@ -57,15 +57,9 @@ static void on_message(j_common_ptr common, int level)
     (void)level;
 }
 
-static void on_output(j_common_ptr common)
-{
-    (void)common;
-}
+static void on_output(j_common_ptr common) { (void)common; }
 
-static void on_source(j_decompress_ptr jpeg)
-{
-    (void)jpeg;
-}
+static void on_source(j_decompress_ptr jpeg) { (void)jpeg; }
 
 static boolean on_fill(j_decompress_ptr jpeg)
 {
@@ -164,7 +158,8 @@ static bool read_rows(struct reader *r)
             cmyk_row(cmyk[0], out, (int)j->output_width);
         }
     }
-    (void)jpeg_finish_decompress(j); /* damage up to the end marker is an error, a missing end marker is none: all pixels are here */
+    (void)jpeg_finish_decompress(
+        j); /* damage up to the end marker is an error, a missing end marker is none: all pixels are here */
     return true;
 }
 
@@ -188,9 +183,11 @@ static enum gr_status explain(const struct reader *r, size_t n, struct gr_err *e
     case FAULT_TRUNCATED:
         return gr_fail(err, GR_ERR_INPUT, "JPEG data is truncated: %zu bytes end before the end of the picture", n);
     case FAULT_SIZE:
-        return gr_fail(err, GR_ERR_INPUT, "image is %ux%u pixels, sides must be %d..%d", w, h, r->side_min, r->side_max);
+        return gr_fail(err, GR_ERR_INPUT, "image is %ux%u pixels, sides must be %d..%d", w, h, r->side_min,
+                       r->side_max);
     case FAULT_COMPONENTS:
-        return gr_fail(err, GR_ERR_INPUT, "JPEG has %d colour components, expected 1 (grey), 3 (colour) or 4 (CMYK)", j->num_components);
+        return gr_fail(err, GR_ERR_INPUT, "JPEG has %d colour components, expected 1 (grey), 3 (colour) or 4 (CMYK)",
+                       j->num_components);
     case FAULT_SCANS:
         return gr_fail(err, GR_ERR_INPUT, "JPEG of %ux%u pixels has more than %d scans", w, h, scans_max(j));
     case FAULT_NOMEM:
@@ -202,8 +199,8 @@ static enum gr_status explain(const struct reader *r, size_t n, struct gr_err *e
     return gr_fail(err, GR_ERR_INPUT, "JPEG data is damaged: %s", r->msg);
 }
 
-enum gr_status gr_jpeg_decode(const void *bytes, size_t n, int side_min, int side_max, uint8_t **rgb, int *height, int *width,
-                              int *orientation, struct gr_err *err)
+enum gr_status gr_jpeg_decode(const void *bytes, size_t n, int side_min, int side_max, uint8_t **rgb, int *height,
+                              int *width, int *orientation, struct gr_err *err)
 {
     struct reader r = {.side_min = side_min, .side_max = side_max};
     r.jpeg.err = jpeg_std_error(&r.errors);

@@ -174,15 +174,16 @@ static enum gr_status check_header(const uint8_t *bytes, size_t n, int side_min,
     }
     uint32_t w = big_endian_32(bytes + 16), h = big_endian_32(bytes + 20);
     if (w < (uint32_t)side_min || w > (uint32_t)side_max || h < (uint32_t)side_min || h > (uint32_t)side_max) {
-        return gr_fail(err, GR_ERR_INPUT, "image is %ux%u pixels, sides must be %d..%d", (unsigned)w, (unsigned)h, side_min, side_max);
+        return gr_fail(err, GR_ERR_INPUT, "image is %ux%u pixels, sides must be %d..%d", (unsigned)w, (unsigned)h,
+                       side_min, side_max);
     }
     *width = (int)w;
     *height = (int)h;
     return GR_OK;
 }
 
-enum gr_status gr_png_decode(const void *bytes, size_t n, int side_min, int side_max, uint8_t **rgb, int *height, int *width,
-                             struct gr_err *err)
+enum gr_status gr_png_decode(const void *bytes, size_t n, int side_min, int side_max, uint8_t **rgb, int *height,
+                             int *width, struct gr_err *err)
 {
     struct reader r = {.bytes = bytes, .n = n};
     GR_TRY(check_header(bytes, n, side_min, side_max, &r.height, &r.width, err));
@@ -212,7 +213,8 @@ enum gr_status gr_png_decode(const void *bytes, size_t n, int side_min, int side
         return gr_fail(err, GR_ERR_INPUT, "%s", r.refused);
     }
     if (r.truncated) {
-        return gr_fail(err, GR_ERR_INPUT, "PNG data is truncated: %zu bytes end before the last of %d rows", n, r.height);
+        return gr_fail(err, GR_ERR_INPUT, "PNG data is truncated: %zu bytes end before the last of %d rows", n,
+                       r.height);
     }
     return gr_fail(err, GR_ERR_INPUT, "PNG data is damaged: %s", r.msg);
 }
@@ -244,10 +246,7 @@ static void on_write(png_structp png, png_bytep data, size_t n)
     w->n = need;
 }
 
-static void on_flush(png_structp png)
-{
-    (void)png;
-}
+static void on_flush(png_structp png) { (void)png; }
 
 static bool write_picture(struct writer *w)
 {
@@ -255,8 +254,8 @@ static bool write_picture(struct writer *w)
         return false;
     }
     png_set_write_fn(w->png, w, on_write, on_flush);
-    png_set_IHDR(w->png, w->info, (png_uint_32)w->width, (png_uint_32)w->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(w->png, w->info, (png_uint_32)w->width, (png_uint_32)w->height, 8, PNG_COLOR_TYPE_RGB,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(w->png, w->info);
     for (int y = 0; y < w->height; y++) {
         png_write_row(w->png, w->rgb + (size_t)y * 3 * (size_t)w->width);

@@ -15,8 +15,8 @@
 #include "model/resize.h"
 
 enum {
-    PATCH_PAIR = 28,  /* patch 14 times the pixel unshuffle by 2: the side of the last stage is a multiple */
-    EDGE_MAX = 2048,  /* far above any published setting; bounds the scratch */
+    PATCH_PAIR = 28, /* patch 14 times the pixel unshuffle by 2: the side of the last stage is a multiple */
+    EDGE_MAX = 2048, /* far above any published setting; bounds the scratch */
     SCRATCH_ALIGN = 64
 };
 
@@ -25,7 +25,7 @@ struct gr_preprocess {
     struct gr_area first, second; /* any side -> edge, crop -> edge */
     struct gr_bicubic last;       /* edge -> side */
     uint8_t *resized, *again;     /* [edge, edge, 3] */
-    uint8_t *show;                /* [GR_SIDE_MAX, GR_SIDE_MAX, 3] for watched stages; its pages stay untouched otherwise */
+    uint8_t *show; /* [GR_SIDE_MAX, GR_SIDE_MAX, 3] for watched stages; its pages stay untouched otherwise */
     void *block;
     size_t block_bytes;
     gr_stage_fn watch;
@@ -57,7 +57,8 @@ static size_t place(struct gr_preprocess *p, uint8_t *memory)
 enum gr_status gr_preprocess_new(int edge, double fraction, struct gr_preprocess **out, struct gr_err *err)
 {
     if (edge < PATCH_PAIR || edge > EDGE_MAX) {
-        return gr_fail(err, GR_ERR_FORMAT, "shortest_image_edge is %d, expected %d..%d", edge, (int)PATCH_PAIR, (int)EDGE_MAX);
+        return gr_fail(err, GR_ERR_FORMAT, "shortest_image_edge is %d, expected %d..%d", edge, (int)PATCH_PAIR,
+                       (int)EDGE_MAX);
     }
     if (!(fraction > 0.0 && fraction <= 1.0)) {
         return gr_fail(err, GR_ERR_FORMAT, "crop_fraction is %g, expected above 0 and at most 1", fraction);
@@ -118,10 +119,12 @@ static void show_square(const struct gr_preprocess *p, int stage, const struct g
     show(p, stage, p->show, s->side);
 }
 
-enum gr_status gr_preprocess_frame(struct gr_preprocess *p, const uint8_t *rgb, int height, int width, uint8_t *u8, struct gr_err *err)
+enum gr_status gr_preprocess_frame(struct gr_preprocess *p, const uint8_t *rgb, int height, int width, uint8_t *u8,
+                                   struct gr_err *err)
 {
     if (height < GR_SIDE_MIN || height > GR_SIDE_MAX || width < GR_SIDE_MIN || width > GR_SIDE_MAX) {
-        return gr_fail(err, GR_ERR_INPUT, "image is %dx%d pixels, sides must be %d..%d", width, height, (int)GR_SIDE_MIN, (int)GR_SIDE_MAX);
+        return gr_fail(err, GR_ERR_INPUT, "image is %dx%d pixels, sides must be %d..%d", width, height,
+                       (int)GR_SIDE_MIN, (int)GR_SIDE_MAX);
     }
     const int square = height > width ? height : width;
     const struct gr_square frame = {.rgb = rgb,

@@ -21,10 +21,7 @@ static void *take(void *memory, size_t *used, size_t bytes)
     return p;
 }
 
-static uint8_t clamp_u8(float x)
-{
-    return (uint8_t)(x < 0.0f ? 0.0f : x > 255.0f ? 255.0f : x);
-}
+static uint8_t clamp_u8(float x) { return (uint8_t)(x < 0.0f ? 0.0f : x > 255.0f ? 255.0f : x); }
 
 /* ---- area: tables ------------------------------------------------------------------------------------------------ */
 

@@ -19,17 +19,17 @@ struct gr_square {
 /* Tables of one area resize n -> d, and the rows it works in. */
 struct gr_area {
     enum { GR_AREA_COPY, GR_AREA_WHOLE, GR_AREA_TABLE, GR_AREA_UP } kind;
-    int n_max, d;       /* fixed by gr_area_place */
-    int n;              /* size the tables are made for; 0: none yet */
-    int k;              /* WHOLE: n / d */
-    int n_entries;      /* TABLE: entries in order of destination, then source */
+    int n_max, d;                   /* fixed by gr_area_place */
+    int n;                          /* size the tables are made for; 0: none yet */
+    int k;                          /* WHOLE: n / d */
+    int n_entries;                  /* TABLE: entries in order of destination, then source */
     int32_t *entry_dst, *entry_src; /* [n_max + 2*d] */
     float *entry_weight;
     int32_t *ofs, *c0, *c1; /* UP: [d] first source column and its two 11-bit weights */
-    uint8_t *row;       /* [3*n_max] one source row with its padding */
-    uint16_t *sum;      /* [3*n_max] WHOLE: k rows added up */
-    float *line, *acc;  /* [3*d] TABLE: a row after the horizontal pass, a destination row being summed */
-    int32_t *pair[2];   /* [3*d] UP: two neighbouring rows after the horizontal pass */
+    uint8_t *row;           /* [3*n_max] one source row with its padding */
+    uint16_t *sum;          /* [3*n_max] WHOLE: k rows added up */
+    float *line, *acc;      /* [3*d] TABLE: a row after the horizontal pass, a destination row being summed */
+    int32_t *pair[2];       /* [3*d] UP: two neighbouring rows after the horizontal pass */
 };
 
 /* Places the arrays in `memory` (64-byte aligned) and returns the bytes they take; memory NULL only counts.

@@ -20,7 +20,10 @@ struct signature {
     size_t n;
     const char *name;
 };
-#define SIGNATURE(offset, bytes, name) {(offset), (bytes), sizeof(bytes) - 1, (name)}
+#define SIGNATURE(offset, bytes, name)               \
+    {                                                \
+        (offset), (bytes), sizeof(bytes) - 1, (name) \
+    }
 
 static const struct signature signatures[] = {
     SIGNATURE(0, "GIF8", "a GIF file"),
@@ -59,15 +62,9 @@ static const struct signature signatures[] = {
 };
 
 /* ASCII only and the same in every locale. */
-static int is_space(uint8_t c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
+static int is_space(uint8_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-static uint8_t lower(uint8_t c)
-{
-    return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c;
-}
+static uint8_t lower(uint8_t c) { return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c; }
 
 static int matches(const uint8_t *p, size_t n, const struct signature *s)
 {
@@ -153,7 +150,8 @@ static enum gr_status refuse(const uint8_t *p, size_t n, struct gr_err *err)
     for (size_t i = 0; i < 8 && i < n; i++) {
         memcpy(hex + 3 * i, (char[]){' ', digits[p[i] >> 4], digits[p[i] & 15], '\0'}, 4);
     }
-    return gr_fail(err, GR_ERR_INPUT, "image is of unknown type (%zu bytes, first ones%s), expected a PNG or JPEG file", n, hex);
+    return gr_fail(err, GR_ERR_INPUT, "image is of unknown type (%zu bytes, first ones%s), expected a PNG or JPEG file",
+                   n, hex);
 }
 
 enum gr_status gr_image_decode(const void *bytes, size_t n_bytes, struct gr_image *out, struct gr_err *err)
@@ -164,8 +162,8 @@ enum gr_status gr_image_decode(const void *bytes, size_t n_bytes, struct gr_imag
     if (n_bytes >= 8 && memcmp(p, "\x89PNG\r\n\x1A\n", 8) == 0) {
         GR_TRY(gr_png_decode(p, n_bytes, GR_SIDE_MIN, GR_SIDE_MAX, &image.rgb, &image.height, &image.width, err));
     } else if (n_bytes >= 3 && memcmp(p, "\xFF\xD8\xFF", 3) == 0) {
-        GR_TRY(gr_jpeg_decode(p, n_bytes, GR_SIDE_MIN, GR_SIDE_MAX, &image.rgb, &image.height, &image.width, &image.exif_orientation,
-                              err));
+        GR_TRY(gr_jpeg_decode(p, n_bytes, GR_SIDE_MIN, GR_SIDE_MAX, &image.rgb, &image.height, &image.width,
+                              &image.exif_orientation, err));
     } else {
         return refuse(p, n_bytes, err);
     }

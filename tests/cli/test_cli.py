@@ -745,11 +745,24 @@ def a_missing_instruction_set_exits_7():
 
 @test
 def unreadable_files_exit_3():
-    if os.geteuid() == 0:
-        raise Skip("root reads everything")
-    path = write("locked.json", json.dumps(state()))
-    os.chmod(path, 0)
-    fails(predict(state_file=path), 3, "locked.json", "Permission denied")
+    def as_nobody():
+        if os.geteuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+
+    try:
+        done(gr00t("--version", before=as_nobody))
+    except (OSError, subprocess.SubprocessError, AssertionError) as e:
+        raise Skip(f"an ordinary user cannot run the program here: {e}")
+    os.chmod(TMP, 0o755)
+    locked = write("locked.json", json.dumps(state()))
+    os.chmod(locked, 0)
+    fails(predict(state_file=locked, before=as_nobody), 3, "locked.json", "Permission denied")
+    secret = snapshot("secret", config__json=lambda d: d)
+    os.chmod(os.path.join(secret, "config.json"), 0)
+    run = predict(model=secret, before=as_nobody)
+    contains(fails(run, 3).err, "config.json", "Permission denied")
+    fails(predict("--out", os.path.join("/", "x.json"), before=as_nobody), 3, "Permission denied")
 
 
 @test

@@ -23,10 +23,7 @@ static void put(const void *p, size_t n)
     }
 }
 
-static void put_int(int32_t v)
-{
-    put(&v, sizeof v);
-}
+static void put_int(int32_t v) { put(&v, sizeof v); }
 
 static void on_stage(void *user, int stage, const uint8_t *rgb, int side)
 {

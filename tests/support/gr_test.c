@@ -271,12 +271,12 @@ long gr_test_peak_kib(void)
     return usage.ru_maxrss;
 }
 
-void gr_test_check_failure(enum gr_status got, const struct gr_err *err, enum gr_status want, const char *text, const char *call,
-                           const char *file, int line)
+void gr_test_check_failure(enum gr_status got, const struct gr_err *err, enum gr_status want, const char *text,
+                           const char *call, const char *file, int line)
 {
     if (got != want || err->code != want) {
-        fail_msg("%s:%d: %s: expected status %s, got %s (%s)", file, line, call, gr_status_name(want), gr_status_name(got),
-                 got == GR_OK ? "no message" : err->msg);
+        fail_msg("%s:%d: %s: expected status %s, got %s (%s)", file, line, call, gr_status_name(want),
+                 gr_status_name(got), got == GR_OK ? "no message" : err->msg);
     }
     if (err->msg[0] == '\0' || strstr(err->msg, text) == NULL) {
         fail_msg("%s:%d: %s: message \"%s\" does not mention \"%s\"", file, line, call, err->msg, text);

@@ -53,14 +53,15 @@ void gr_test_remove_dir(const char *path);
 long gr_test_peak_kib(void);
 
 /* A call that must succeed (prints the message when it does not), and one that must fail with this code and mention `text`. */
-#define gr_test_ok(call, err)                                                                                \
-    do {                                                                                                     \
-        if ((call) != GR_OK) {                                                                               \
-            fail_msg("%s: %s: %s", #call, gr_status_name((err)->code), (err)->msg);                          \
-        }                                                                                                    \
+#define gr_test_ok(call, err)                                                       \
+    do {                                                                            \
+        if ((call) != GR_OK) {                                                      \
+            fail_msg("%s: %s: %s", #call, gr_status_name((err)->code), (err)->msg); \
+        }                                                                           \
     } while (0)
-#define gr_test_fails(call, err, want, text) gr_test_check_failure((call), (err), (want), (text), #call, __FILE__, __LINE__)
-void gr_test_check_failure(enum gr_status got, const struct gr_err *err, enum gr_status want, const char *text, const char *call,
-                           const char *file, int line);
+#define gr_test_fails(call, err, want, text) \
+    gr_test_check_failure((call), (err), (want), (text), #call, __FILE__, __LINE__)
+void gr_test_check_failure(enum gr_status got, const struct gr_err *err, enum gr_status want, const char *text,
+                           const char *call, const char *file, int line);
 
 #endif

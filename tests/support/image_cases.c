@@ -11,7 +11,8 @@
 
 enum { CASES_MAX = 200 };
 
-const char *const image_sum_names[IMAGE_SUMS] = {"rgb", "letterbox", "resize256", "crop", "resize256b", "bicubic252", "pixels"};
+const char *const image_sum_names[IMAGE_SUMS] = {"rgb",        "letterbox",  "resize256", "crop",
+                                                 "resize256b", "bicubic252", "pixels"};
 
 static struct image_case *add(struct image_list *list)
 {

@@ -35,10 +35,7 @@ static void refuse_file(const char *path, const char *text)
     free(bytes);
 }
 
-static size_t rgb_bytes(const struct gr_image *image)
-{
-    return 3 * (size_t)image->height * (size_t)image->width;
-}
+static size_t rgb_bytes(const struct gr_image *image) { return 3 * (size_t)image->height * (size_t)image->width; }
 
 static void check_case(const struct image_case *c)
 {
@@ -126,7 +123,8 @@ static void shared_arrays_equal_the_pixels(void **state)
 static void every_cut_of_a_file_is_refused_or_gives_the_same_pixels(void **state)
 {
     (void)state;
-    static const char *const names[] = {"grey4_90x80.png", "palette2_84x71.png", "quality5_100x75.jpg", "progressive_131x99.jpg"};
+    static const char *const names[] = {"grey4_90x80.png", "palette2_84x71.png", "quality5_100x75.jpg",
+                                        "progressive_131x99.jpg"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t n, decoded = 0;
         struct gr_image whole, part;
@@ -177,10 +175,18 @@ static void refusals_name_what_was_found(void **state)
         {"BM\0\0\0\0", 6, "a BMP file"},
         {"II*\0....", 8, "a TIFF file"},
         {"MM\0*....", 8, "a TIFF file"},
-        {"\0\0\0\x20" "ftypavif....", 16, "an AVIF file"},
-        {"\0\0\0\x20" "ftypheix....", 16, "a HEIC file"},
-        {"\0\0\0\x20" "ftypmif1....", 16, "a HEIF file"},
-        {"\0\0\0\x20" "ftypisom....", 16, "an MP4"},
+        {"\0\0\0\x20"
+         "ftypavif....",
+         16, "an AVIF file"},
+        {"\0\0\0\x20"
+         "ftypheix....",
+         16, "a HEIC file"},
+        {"\0\0\0\x20"
+         "ftypmif1....",
+         16, "a HEIF file"},
+        {"\0\0\0\x20"
+         "ftypisom....",
+         16, "an MP4"},
         {"\0\0\0\x0CJXL \r\n\x87\n", 12, "a JPEG XL file"},
         {"<svg width='9'/>", 16, "an SVG file"},
         {"  <?xml version='1.0'?><a/>", 26, "an XML file"},
@@ -211,15 +217,9 @@ static void refusals_name_what_was_found(void **state)
 
 /* ---- problems others reported (pain/cases.md, IMG-02 .. IMG-14) --------------------------------------------------- */
 
-static const char *pain(const char *name)
-{
-    return gr_test_shared("pain/files/images/%s", name);
-}
+static const char *pain(const char *name) { return gr_test_shared("pain/files/images/%s", name); }
 
-static void decode_pain(const char *name, struct gr_image *image)
-{
-    decode_file(pain(name), image);
-}
+static void decode_pain(const char *name, struct gr_image *image) { decode_file(pain(name), image); }
 
 static void expect_same_pixels(const char *a, const char *b)
 {
@@ -339,7 +339,7 @@ static void img_12_13_other_types_are_named(void **state)
 static void pixels_of_all_reported_files_equal_pillow(void **state)
 {
     (void)state;
-    static const char *const refused[] = {"badcrc_idat.png",  "edge_4097x64.png",  "edge_63x64.png",
+    static const char *const refused[] = {"badcrc_idat.png",  "edge_4097x64.png", "edge_63x64.png",
                                           "really_a_bmp.png", "really_a_gif.png", "really_a_webp.png"};
     struct gr_json *root;
     struct gr_err err;

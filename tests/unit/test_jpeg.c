@@ -72,7 +72,8 @@ static struct bytes with_repeated_scan(const struct bytes *b, size_t times)
 static void too_many_scans_are_refused(void **state)
 {
     (void)state;
-    struct bytes b = read_data("progressive_131x99.jpg"), some = with_repeated_scan(&b, 400), many = with_repeated_scan(&b, 600);
+    struct bytes b = read_data("progressive_131x99.jpg"), some = with_repeated_scan(&b, 400),
+                 many = with_repeated_scan(&b, 600);
     struct gr_err err;
     uint8_t *rgb;
     gr_test_ok(decode(&some, &rgb, &err), &err);
@@ -262,8 +263,10 @@ static void damaged_exif_reads_as_upright(void **state)
 static void orientation_is_looked_for_before_the_first_scan_only(void **state)
 {
     (void)state;
-    static const uint8_t tail[] = "\xFF\xE1\0\x1E" "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0";
-    uint8_t file[64] = "\xFF\xD8\xFF\xE0\0\x04" "ab\xFF\xFF"; /* another segment, fill bytes */
+    static const uint8_t tail[] = "\xFF\xE1\0\x1E"
+                                  "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0";
+    uint8_t file[64] = "\xFF\xD8\xFF\xE0\0\x04"
+                       "ab\xFF\xFF"; /* another segment, fill bytes */
     memcpy(file + 9, tail, sizeof tail - 1);
     assert_int_equal(gr_exif_orientation(file, 9 + sizeof tail - 1), 6);
     file[3] = 0xDA;

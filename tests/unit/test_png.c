@@ -145,8 +145,10 @@ static void side_limits_are_the_callers(void **state)
     struct gr_err err;
     uint8_t *rgb;
     int h, w;
-    gr_test_fails(gr_png_decode(b.p, b.n, 64, 89, &rgb, &h, &w, &err), &err, GR_ERR_INPUT, "90x80 pixels, sides must be 64..89");
-    gr_test_fails(gr_png_decode(b.p, b.n, 81, 99, &rgb, &h, &w, &err), &err, GR_ERR_INPUT, "90x80 pixels, sides must be 81..99");
+    gr_test_fails(gr_png_decode(b.p, b.n, 64, 89, &rgb, &h, &w, &err), &err, GR_ERR_INPUT,
+                  "90x80 pixels, sides must be 64..89");
+    gr_test_fails(gr_png_decode(b.p, b.n, 81, 99, &rgb, &h, &w, &err), &err, GR_ERR_INPUT,
+                  "90x80 pixels, sides must be 81..99");
     gr_test_ok(gr_png_decode(b.p, b.n, 80, 90, &rgb, &h, &w, &err), &err);
     free(rgb);
     free(b.p);
@@ -170,8 +172,8 @@ static void a_wrong_byte_anywhere_before_the_end_is_refused(void **state)
 static void ancillary_chunks_of_any_content_are_skipped(void **state)
 {
     (void)state;
-    static const char *const types[] = {"tEXt", "zTXt", "iTXt", "iCCP", "gAMA", "cHRM", "sRGB", "eXIf", "tIME", "pHYs", "sBIT",
-                                        "tRNS", "bKGD", "hIST", "sPLT", "acTL", "fcTL", "zzZz"};
+    static const char *const types[] = {"tEXt", "zTXt", "iTXt", "iCCP", "gAMA", "cHRM", "sRGB", "eXIf", "tIME",
+                                        "pHYs", "sBIT", "tRNS", "bKGD", "hIST", "sPLT", "acTL", "fcTL", "zzZz"};
     struct bytes plain = encoded(64, 64);
     struct gr_err err;
     uint8_t *want;
@@ -220,7 +222,8 @@ static void header_fields_out_of_range_are_refused(void **state)
 {
     (void)state;
     /* depth, colour type, compression, filter, interlace: offsets 8..12 of IHDR */
-    static const uint8_t wrong[][2] = {{8, 0}, {8, 3}, {8, 4}, {8, 32}, {9, 1}, {9, 5}, {9, 7}, {10, 1}, {11, 1}, {12, 2}, {12, 255}};
+    static const uint8_t wrong[][2] = {{8, 0}, {8, 3},  {8, 4},  {8, 32}, {9, 1},   {9, 5},
+                                       {9, 7}, {10, 1}, {11, 1}, {12, 2}, {12, 255}};
     struct bytes plain = encoded(64, 64);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct bytes b = with_header_byte(&plain, wrong[i][0], wrong[i][1]);

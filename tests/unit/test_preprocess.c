@@ -236,7 +236,8 @@ static void a_side_out_of_range_is_refused_with_the_numbers(void **state)
     static const struct {
         int h, w;
         const char *text;
-    } cases[] = {{63, 64, "64x63"}, {64, 63, "63x64"}, {4097, 64, "64x4097"}, {64, 4097, "4097x64"}, {0, 64, "64x0"}, {-5, 64, "64x-5"}};
+    } cases[] = {{63, 64, "64x63"},     {64, 63, "63x64"}, {4097, 64, "64x4097"},
+                 {64, 4097, "4097x64"}, {0, 64, "64x0"},   {-5, 64, "64x-5"}};
     struct gr_preprocess *p = new_chain(256, 0.95);
     uint8_t rgb[3] = {0}, u8[3];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -264,8 +265,9 @@ static void settings_out_of_range_end_the_load(void **state)
 static void the_last_side_is_the_nearest_multiple_of_28(void **state)
 {
     (void)state;
-    static const int cases[][2] = {{256, 252}, {252, 252}, {224, 224}, {448, 448}, {28, 28}, {40, 28}, {41, 28}, {43, 56},
-                                   {42, 56},   {70, 56},   {98, 112},  {126, 112}, {300, 308}, {2048, 2044}}; /* 42, 70, 98, 126: ties to even */
+    static const int cases[][2] = {
+        {256, 252}, {252, 252}, {224, 224}, {448, 448}, {28, 28},   {40, 28},    {41, 28}, {43, 56},
+        {42, 56},   {70, 56},   {98, 112},  {126, 112}, {300, 308}, {2048, 2044}}; /* 42, 70, 98, 126: ties to even */
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(gr_preprocess_side(cases[i][0]), cases[i][1]);
     }

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fs.h"
 #include "base/mem.h"
 #include "device/cpu/cpu_device.h"
 
-enum { JOBS_MAX = 8192 };
+enum { JOBS_MAX = 8192, READ_AHEAD = 6 /* matrices; some 60 MB at full size */ };
 
 struct job_list {
     struct cpu_pack_job *jobs;
@@ -192,14 +193,31 @@ static enum gr_status pack_job(struct gr_device *dev, const struct cpu_pack_job 
     return GR_OK;
 }
 
+/* Starts reading what job i packs, so that a snapshot that is not in the page cache comes in large pieces. */
+static void read_ahead(const struct job_list *l, int i) {
+    for (int s = 0; i < l->n && s < l->jobs[i].n_src; s++) {
+        const struct cpu_source *src = &l->jobs[i].src[s];
+        size_t bytes = src->w->bytes, at = 0;
+        if (src->per_slot) {
+            bytes /= (size_t)src->w->shape[0];
+            at = bytes * (size_t)src->slot;
+        }
+        gr_fs_map_soon((const char *)src->w->data + at, bytes);
+    }
+}
+
 static enum gr_status pack_all(struct gr_device *dev, const struct gr_weights *w, struct job_list *l) {
     float *bias;
     GR_TRY(gr_big_alloc(l->bytes, "packed weights", &dev->weights, l->err));
     dev->weights_bytes = l->bytes;
     GR_TRY(gr_cpu_floats(dev, l->bias_floats, 1, "biases", &bias, l->err));
     size_t at = 0;
+    for (int i = 0; i < READ_AHEAD; i++) {
+        read_ahead(l, i);
+    }
     for (int i = 0; i < l->n; i++) {
         struct cpu_pack_job *job = &l->jobs[i];
+        read_ahead(l, i + READ_AHEAD);
         size_t bytes, bias_floats;
         GR_TRY(gr_cpu_mat_plan(job, job->mat->k, &bytes, &bias_floats, l->err));
         job->mat->data = (char *)dev->weights + at;

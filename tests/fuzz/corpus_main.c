@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main.c: runs files through a fuzz target without libFuzzer, so that seed corpora and old crashes are ordinary tests.
+ * corpus_main.c: runs files through a fuzz target without libFuzzer, so that seed corpora and old crashes are ordinary tests.
  * Arguments are files, or folders whose files are all run in name order. An empty folder is an error: it would test nothing. */
 #include <dirent.h>
 #include <stdint.h>
