@@ -17,9 +17,6 @@
 
 /* ---- malloc that fails while a predict runs ---- */
 
-static _Atomic bool forbid_malloc;
-static _Atomic int forbidden_calls;
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define OWN_MALLOC 0
 #elif defined(__has_feature)
@@ -32,6 +29,9 @@ static _Atomic int forbidden_calls;
 #endif
 
 #if OWN_MALLOC
+static _Atomic bool forbid_malloc;
+static _Atomic int forbidden_calls;
+
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t a, size_t b);
 void *__libc_realloc(void *p, size_t n);

@@ -25,7 +25,8 @@ struct tile {
     int k;               /* multiple of 16 */
     float *sums;         /* [rows][32] */
     bool first_block;
-    const char *prefetch; /* next block of the stream: one line per k */
+    const char *prefetch; /* this tile's part of the stream's next block */
+    int prefetch_lines;   /* 64-byte lines of it for every 4 k */
 };
 
 enum weight_source { W_F32, W_BF16_WIDEN };
@@ -42,6 +43,10 @@ GR_INLINE void tile_run(const int rows, const enum weight_source source, const s
     }
     for (int k = t->k; k > 0; k -= GR_CHUNK) {
         for (int quarter = 0; quarter < 4; quarter++) {
+            for (int i = 0; i < t->prefetch_lines; i++) {
+                _mm_prefetch(prefetch + 64 * i, _MM_HINT_T1);
+            }
+            prefetch += 64 * t->prefetch_lines;
             GR_UNROLL
             for (int i = 0; i < 4; i++) {
                 __m512 w0, w1;
@@ -54,7 +59,6 @@ GR_INLINE void tile_run(const int rows, const enum weight_source source, const s
                     w1 = _mm512_castsi512_ps(_mm512_and_si512(pair, _mm512_set1_epi32((int)0xffff0000)));
                     _mm512_store_ps(wide + 32 * i, w0);
                     _mm512_store_ps(wide + 32 * i + 16, w1);
-                    _mm_prefetch(prefetch + 64 * i, _MM_HINT_T1);
                 }
                 GR_UNROLL
                 for (int r = 0; r < rows; r++) {
@@ -66,7 +70,6 @@ GR_INLINE void tile_run(const int rows, const enum weight_source source, const s
             a += 4;
             w += source == W_F32 ? 512 : 256;
             wide += 128;
-            prefetch += 256;
         }
         a += (rows - 1) * GR_CHUNK;
     }
@@ -149,22 +152,25 @@ static void finish_tile(const struct gr_gemm *g, int panel, int row, int rows, c
     }
 }
 
-/* One block of k of one panel, all row tiles. `next` is the stream's next block. */
+/* One block of k of one panel, all row tiles. `next` is the stream's next block: its lines are asked for evenly over the tiles,
+ * because a burst of them fills the few buffers for lines in flight and then every load waits. */
 static void block_run(const struct gr_gemm *g, int panel, int k0, int k, const char *next, float *wide, float *sums) {
     const struct gr_mat *w = g->w;
     const struct gr_acts *a = g->a;
     const bool bf16 = w->format == GR_MAT_BF16, last = k0 + k == a->k_pad;
     const size_t row_bytes = bf16 ? 64 : 128;
-    const int tiles = gr_tile_count(a->m);
+    const int tiles = gr_tile_count(a->m), lines = (int)(k * row_bytes / 64), steps = k / 4;
+    const int per_step = (lines + tiles * steps - 1) / (tiles * steps);
     struct tile t = {.w = (const char *)w->data + ((size_t)panel * a->k_pad + k0) * row_bytes,
                      .wide = wide,
                      .k = k,
-                     .first_block = k0 == 0,
-                     .prefetch = next};
+                     .first_block = k0 == 0};
     for (int i = 0; i < tiles; i++) {
         int row = gr_tile_first(a->m, i), rows = gr_tile_first(a->m, i + 1) - row;
         t.a = a->data + (size_t)row * a->k_pad + (size_t)k0 * rows;
         t.sums = sums + (size_t)row * GR_PANEL;
+        t.prefetch_lines = i * per_step * steps < lines ? per_step : 0;
+        t.prefetch = next + (size_t)i * per_step * steps * 64;
         if (bf16 && i == 0) {
             tile_bf16(rows, &t);
             t.w = wide;
