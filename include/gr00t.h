@@ -59,62 +59,62 @@ struct gr_group {
 
 /* What an opened policy expects and returns. Owned by the policy, constant until it is closed. */
 struct gr_info {
-    const char *model_type;            /* "Gr00tN1d6" */
-    const char *embodiment;            /* tag */
+    const char *model_type; /* "Gr00tN1d6" */
+    const char *embodiment; /* tag */
     int embodiment_slot;
-    int n_cameras, frames_per_camera;  /* frames of an observation: n_cameras * frames_per_camera */
-    const char *const *cameras;        /* keys in the order of modality_keys */
-    int n_state_groups, state_dim;     /* state vector: groups side by side */
+    int n_cameras, frames_per_camera; /* frames of an observation: n_cameras * frames_per_camera */
+    const char *const *cameras;       /* keys in the order of modality_keys */
+    int n_state_groups, state_dim;    /* state vector: groups side by side */
     const struct gr_group *state_groups;
-    int n_action_groups, action_dim;   /* chunk row: groups side by side */
+    int n_action_groups, action_dim; /* chunk row: groups side by side */
     const struct gr_group *action_groups;
-    int action_steps;                  /* rows of a chunk: 16 for gr1 */
-    int horizon, max_action_dim;       /* noise and normalised chunk: [horizon, max_action_dim] = [50, 128] */
+    int action_steps;            /* rows of a chunk: 16 for gr1 */
+    int horizon, max_action_dim; /* noise and normalised chunk: [horizon, max_action_dim] = [50, 128] */
     int max_text_tokens;
-    const char *device, *isa;          /* "cpu", "avx512" */
+    const char *device, *isa; /* "cpu", "avx512" */
     int threads;
-    uint64_t weight_bytes;             /* packed weights in memory */
+    uint64_t weight_bytes; /* packed weights in memory */
     double load_ms;
 };
 
 /* One request. Everything is borrowed by gr_policy_predict and not kept. */
 struct gr_observation {
-    const struct gr_frame *frames;  /* time-major: all cameras of the oldest time first, cameras in gr_info order */
+    const struct gr_frame *frames; /* time-major: all cameras of the oldest time first, cameras in gr_info order */
     int n_frames;
-    const double *state;            /* [state_dim] physical units (radians), finite, groups in gr_info order */
+    const double *state; /* [state_dim] physical units (radians), finite, groups in gr_info order */
     int state_dim;
     enum gr_state_dtype state_dtype; /* values are rounded to this type first */
-    const char *instruction;        /* 1..2000 characters, white space at both ends is stripped */
+    const char *instruction;         /* 1..2000 characters, white space at both ends is stripped */
     enum gr_noise_kind noise_kind;
-    uint64_t seed;                  /* 0..2^63-1 when noise_kind is GR_NOISE_SEED */
-    const float *noise;             /* [horizon, max_action_dim], finite, when GR_NOISE_GIVEN */
+    uint64_t seed;      /* 0..2^63-1 when noise_kind is GR_NOISE_SEED */
+    const float *noise; /* [horizon, max_action_dim], finite, when GR_NOISE_GIVEN */
 };
 
 /* Wall time of one predict, milliseconds. */
 struct gr_timing {
-    double encode;         /* image chain, tokenizer, state, noise */
+    double encode;                        /* image chain, tokenizer, state, noise */
     double vision, llm, adapter, denoise; /* device stages; adapter = vlln, state encoder, cross keys/values */
-    double device;         /* all device stages */
+    double device;                        /* all device stages */
     double decode_actions;
     double total;
 };
 
 /* One answer; memory from gr_chunk_new, reused by each predict. */
 struct gr_chunk {
-    int steps, dim;        /* actions: [steps, dim] float32, physical units, action groups side by side */
+    int steps, dim; /* actions: [steps, dim] float32, physical units, action groups side by side */
     float *actions;
     int horizon, max_action_dim; /* normalized: [horizon, max_action_dim] float32, model space */
     float *normalized;
-    int n_tokens;          /* sequence length S */
-    int n_text;            /* instruction tokens */
+    int n_tokens; /* sequence length S */
+    int n_text;   /* instruction tokens */
     struct gr_timing timing;
 };
 
 /* A decoded picture file. Free with gr_image_free. */
 struct gr_image {
-    uint8_t *rgb;          /* [height, width, 3], owned */
-    int height, width;     /* as stored; EXIF rotation is never applied */
-    int exif_orientation;  /* 1 when absent or not JPEG */
+    uint8_t *rgb;         /* [height, width, 3], owned */
+    int height, width;    /* as stored; EXIF rotation is never applied */
+    int exif_orientation; /* 1 when absent or not JPEG */
 };
 
 struct gr_policy;
@@ -126,9 +126,11 @@ struct gr_policy;
  * options may be NULL.
  * out     the policy; close with gr_policy_close. Untouched on failure.
  *
- * GR_ERR_FORMAT: snapshot damaged, incomplete or unsupported. GR_ERR_USAGE: unknown option value.
- * GR_ERR_IO, GR_ERR_NOMEM, GR_ERR_DEVICE. */
-enum gr_status gr_policy_open(const char *dir, const struct gr_options *options, struct gr_policy **out, struct gr_err *err);
+ * GR_ERR_FORMAT: snapshot damaged, incomplete or unsupported, no tokenizer. GR_ERR_USAGE: unknown option value.
+ * GR_ERR_INPUT: unknown embodiment (lists the known ones). GR_ERR_DEVICE: this CPU lacks options->cpu. GR_ERR_IO, GR_ERR_NOMEM.
+ * The snapshot's files must not change until the policy is closed: they stay mapped, and a shortened one raises SIGBUS. */
+enum gr_status gr_policy_open(const char *dir, const struct gr_options *options, struct gr_policy **out,
+                              struct gr_err *err);
 
 /* Facts about an open policy. Never fails. */
 const struct gr_info *gr_policy_info(const struct gr_policy *policy);
@@ -136,11 +138,13 @@ const struct gr_info *gr_policy_info(const struct gr_policy *policy);
 /* Computes one chunk. Allocates nothing. Same observation, same bits: whatever came before, whatever the
  * number of threads. GR_ERR_INPUT: the observation is wrong (`err` says which part); GR_ERR_DEVICE: ours.
  * `out` must come from gr_chunk_new of the same policy; its contents are undefined on failure. */
-enum gr_status gr_policy_predict(struct gr_policy *policy, const struct gr_observation *obs, struct gr_chunk *out, struct gr_err *err);
+enum gr_status gr_policy_predict(struct gr_policy *policy, const struct gr_observation *obs, struct gr_chunk *out,
+                                 struct gr_err *err);
 
 /* Releases everything. NULL is allowed. */
 void gr_policy_close(struct gr_policy *policy);
 
+/* Memory for the answers of this policy; free with gr_chunk_free, also after the policy is closed. GR_ERR_NOMEM. */
 enum gr_status gr_chunk_new(const struct gr_policy *policy, struct gr_chunk **out, struct gr_err *err);
 void gr_chunk_free(struct gr_chunk *chunk); /* NULL is allowed */
 

@@ -11,17 +11,17 @@ extern "C" {
 
 enum gr_status {
     GR_OK = 0,
-    GR_ERR_USAGE,     /* the call itself is wrong: unknown flag, option out of range */
-    GR_ERR_INPUT,     /* an observation with a wrong meaning: width, size, non-finite, undecodable */
-    GR_ERR_SCHEMA,    /* an observation of the wrong shape: JSON type, unknown or missing field */
-    GR_ERR_BUSY,      /* not ready, queue full, cancelled */
-    GR_ERR_FORMAT,    /* a snapshot or manifest that is damaged, incomplete or unsupported */
-    GR_ERR_IO,        /* a file that cannot be opened, read or written */
-    GR_ERR_NOMEM,     /* memory refused */
-    GR_ERR_NETWORK,   /* no answer, broken transfer */
-    GR_ERR_ACCESS,    /* refused by the other side: 401, 403, gated */
-    GR_ERR_DEVICE,    /* the device is missing or failed; no usable instruction set */
-    GR_ERR_CHECK      /* a check ran and did not pass */
+    GR_ERR_USAGE,   /* the call itself is wrong: unknown flag, option out of range */
+    GR_ERR_INPUT,   /* an observation with a wrong meaning: width, size, non-finite, undecodable */
+    GR_ERR_SCHEMA,  /* an observation of the wrong shape: JSON type, unknown or missing field */
+    GR_ERR_BUSY,    /* not ready, queue full, cancelled */
+    GR_ERR_FORMAT,  /* a snapshot or manifest that is damaged, incomplete or unsupported */
+    GR_ERR_IO,      /* a file that cannot be opened, read or written */
+    GR_ERR_NOMEM,   /* memory refused */
+    GR_ERR_NETWORK, /* no answer, broken transfer */
+    GR_ERR_ACCESS,  /* refused by the other side: 401, 403, gated */
+    GR_ERR_DEVICE,  /* the device is missing or failed; no usable instruction set */
+    GR_ERR_CHECK    /* a check ran and did not pass */
 };
 
 enum { GR_ERR_MSG_BYTES = 512 };

@@ -53,23 +53,42 @@ void gr_buf_put(struct gr_buf *b, const void *bytes, size_t n)
 
 void gr_buf_puts(struct gr_buf *b, const char *text) { gr_buf_put(b, text, strlen(text)); }
 
+static void put_formatted(struct gr_buf *b, const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    if (n < 0) {
+        b->failed = true;
+    } else if (reserve(b, (size_t)n)) {
+        (void)vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
+        b->len += (size_t)n;
+    }
+    va_end(again);
+}
+
 void gr_buf_printf(struct gr_buf *b, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    put_formatted(b, fmt, ap);
     va_end(ap);
-    if (n < 0) {
-        b->failed = true;
-        return;
-    }
-    if (!reserve(b, (size_t)n)) {
-        return;
-    }
+}
+
+void gr_buf_line(struct gr_buf *b, const char *fmt, ...)
+{
+    size_t from = b->len;
+    va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);
+    put_formatted(b, fmt, ap);
     va_end(ap);
-    b->len += (size_t)n;
+    if (b->failed) {
+        return;
+    }
+    b->len = from + gr_utf8_clean(b->data + from, b->len - from + 1, b->data + from);
+    for (size_t at = b->len, n = strlen(fmt); n > 0 && at > from && fmt[n - 1] == '\n'; n--) {
+        b->data[--at] = '\n';
+    }
 }
 
 void gr_buf_free(struct gr_buf *b)

@@ -17,6 +17,9 @@ struct gr_buf {
 void gr_buf_put(struct gr_buf *b, const void *bytes, size_t n);
 void gr_buf_puts(struct gr_buf *b, const char *text);
 void gr_buf_printf(struct gr_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* As gr_buf_printf, for one line of a report that shows names out of files: whatever in it is not printable becomes '?'; line
+ * breaks at the end of fmt stay. */
+void gr_buf_line(struct gr_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void gr_buf_free(struct gr_buf *b);
 
 /* Shortest decimal that reads back as the same float32 / float64: "0.1", "-1e-7", "3". Never depends on the locale.

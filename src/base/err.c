@@ -6,39 +6,12 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
 
 enum { DRAFT_BYTES = 4 * GR_ERR_MSG_BYTES, REASON_BYTES = 96 };
-
-/* Copies text into out (cap bytes with the NUL): controls and broken UTF-8 become '?'. */
-static void clean(char *out, size_t cap, const char *text)
-{
-    size_t n = strlen(text), w = 0, r = 0;
-    while (r < n) {
-        int len = gr_utf8_length(text + r, n - r);
-        const unsigned char *u = (const unsigned char *)text + r;
-        bool control = len == 1 && (u[0] < 0x20 || u[0] == 0x7f);
-        control |= len == 2 && u[0] == 0xc2 && u[1] < 0xa0;                                    /* C1 */
-        control |= len == 3 && u[0] == 0xe2 && u[1] == 0x80 && (u[2] == 0xa8 || u[2] == 0xa9); /* line separators */
-        size_t step = len == 0 ? 1 : (size_t)len;
-        size_t size = len == 0 || control ? 1 : step;
-        if (w + size + 1 > cap) {
-            break;
-        }
-        if (len == 0 || control) {
-            out[w] = '?';
-        } else {
-            memcpy(out + w, text + r, step);
-        }
-        w += size;
-        r += step;
-    }
-    out[w] = '\0';
-}
 
 enum gr_status gr_fail(struct gr_err *err, enum gr_status code, const char *fmt, ...)
 {
@@ -48,7 +21,7 @@ enum gr_status gr_fail(struct gr_err *err, enum gr_status code, const char *fmt,
     (void)vsnprintf(draft, sizeof draft, fmt, ap);
     va_end(ap);
     err->code = code;
-    clean(err->msg, sizeof err->msg, draft);
+    (void)gr_utf8_clean(err->msg, sizeof err->msg, draft);
     return code;
 }
 
@@ -70,7 +43,7 @@ enum gr_status gr_fail_errno(struct gr_err *err, enum gr_status code, int errnum
     }
     (void)snprintf(draft + used, sizeof draft - used, ": %s", why);
     err->code = errnum == ENOMEM ? GR_ERR_NOMEM : code;
-    clean(err->msg, sizeof err->msg, draft);
+    (void)gr_utf8_clean(err->msg, sizeof err->msg, draft);
     return err->code;
 }
 

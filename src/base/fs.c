@@ -27,6 +27,12 @@ enum gr_status gr_path_join(char out[GR_PATH_BYTES], const char *dir, const char
     return GR_OK;
 }
 
+bool gr_ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
 bool gr_fs_is_file(const char *path)
 {
     struct stat st;
@@ -46,20 +52,80 @@ static const char *kind_name(mode_t mode)
            : S_ISSOCK(mode) ? "a socket"
            : S_ISCHR(mode)  ? "a character device"
            : S_ISBLK(mode)  ? "a block device"
+           : S_ISREG(mode)  ? "a file"
                             : "not a regular file";
 }
 
-/* Why open(2) failed; a dangling link is the usual reason when just part of a cache was mounted. */
-static enum gr_status open_failed(const char *path, int errnum, struct gr_err *err)
+/* Fails with the target's name when path is a link to nothing, the usual reason when just part of a cache was mounted. */
+static bool dangles(const char *path, enum gr_status code, struct gr_err *err)
 {
     char target[512];
-    ssize_t n = errnum == ENOENT ? readlink(path, target, sizeof target - 1) : -1;
-    if (n > 0) {
-        target[n] = '\0';
-        return gr_fail(err, GR_ERR_IO, "%s: is a link to %s, which does not exist; is the whole cache mounted?", path,
-                       target);
+    ssize_t n = readlink(path, target, sizeof target - 1);
+    if (n <= 0) {
+        return false;
+    }
+    target[n] = '\0';
+    (void)gr_fail(err, code, "%s: is a link to %s, which does not exist; is the whole cache mounted?", path, target);
+    return true;
+}
+
+static enum gr_status open_failed(const char *path, int errnum, struct gr_err *err)
+{
+    if (errnum == ENOENT && dangles(path, GR_ERR_IO, err)) {
+        return GR_ERR_IO;
     }
     return gr_fail_errno(err, GR_ERR_IO, errnum, "%s: cannot open", path);
+}
+
+static enum gr_status need(const char *path, bool dir, enum gr_status code, struct gr_err *err)
+{
+    const char *kind = dir ? "folder" : "file";
+    struct stat st;
+    if (*path == '\0') {
+        return gr_fail(err, code, "the name of a %s is empty", kind);
+    }
+    if (stat(path, &st) == 0) {
+        return (dir ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode))
+                   ? GR_OK
+                   : gr_fail(err, code, "%s: is %s, expected a %s", path, kind_name(st.st_mode),
+                             dir ? kind : "regular file");
+    }
+    int e = errno;
+    if (e == ENOENT) {
+        return dangles(path, code, err) ? code : gr_fail(err, code, "%s: no such %s", path, kind);
+    }
+    return gr_fail_errno(err, e == EACCES ? GR_ERR_IO : code, e, "%s: cannot open", path);
+}
+
+enum gr_status gr_fs_need_file(const char *path, enum gr_status code, struct gr_err *err)
+{
+    return need(path, false, code, err);
+}
+
+enum gr_status gr_fs_need_dir(const char *path, enum gr_status code, struct gr_err *err)
+{
+    return need(path, true, code, err);
+}
+
+enum gr_status gr_fs_follow(char out[GR_PATH_BYTES], const char *path, struct gr_err *err)
+{
+    struct stat st;
+    char *target = NULL;
+    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
+        target = realpath(path, NULL);
+        if (target == NULL) {
+            return open_failed(path, errno, err);
+        }
+    }
+    enum gr_status status = GR_OK;
+    const char *to = target != NULL ? target : path;
+    if (strlen(to) >= GR_PATH_BYTES) {
+        status = gr_fail_errno(err, GR_ERR_IO, ENAMETOOLONG, "%s: cannot write", path);
+    } else {
+        memcpy(out, to, strlen(to) + 1);
+    }
+    free(target);
+    return status;
 }
 
 static enum gr_status open_regular(const char *path, int *fd, size_t *size, struct gr_err *err)
@@ -213,7 +279,7 @@ enum gr_status gr_fs_mkdirs(const char *path, struct gr_err *err)
     char part[GR_PATH_BYTES];
     size_t n = strlen(path);
     if (n == 0 || n >= sizeof part) {
-        return gr_fail(err, GR_ERR_IO, "cannot create a folder with a name of %zu bytes", n);
+        return gr_fail_errno(err, GR_ERR_IO, n == 0 ? ENOENT : ENAMETOOLONG, "%s: cannot create folder", path);
     }
     memcpy(part, path, n + 1);
     for (size_t i = 1; i <= n; i++) {

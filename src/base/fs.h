@@ -14,8 +14,18 @@
 enum { GR_PATH_BYTES = 4096 };
 enum gr_status gr_path_join(char out[GR_PATH_BYTES], const char *dir, const char *name, struct gr_err *err);
 
+/* True when a name ends with `end`: the kind of a file. */
+bool gr_ends_with(const char *name, const char *end);
+
 bool gr_fs_is_file(const char *path);
 bool gr_fs_is_dir(const char *path);
+/* Fail with `code` and the reason when there is no regular file or no folder at path: absent, of another kind, a dangling
+ * link; with GR_ERR_IO when looking is not allowed. */
+enum gr_status gr_fs_need_file(const char *path, enum gr_status code, struct gr_err *err);
+enum gr_status gr_fs_need_dir(const char *path, enum gr_status code, struct gr_err *err);
+/* Where a write to path really goes: the target when path is a link, else path itself. A rename over a link would replace the
+ * link, and /dev/stdout is one. Fails with GR_ERR_IO when a link leads nowhere. */
+enum gr_status gr_fs_follow(char out[GR_PATH_BYTES], const char *path, struct gr_err *err);
 
 /* Whole regular file into malloc'ed memory with a NUL behind it; more than max_bytes is an error that names both sizes. */
 enum gr_status gr_fs_read(const char *path, size_t max_bytes, char **data, size_t *n, struct gr_err *err);

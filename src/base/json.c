@@ -105,6 +105,9 @@ static enum gr_status report(const char *text, size_t n, const char *what, enum 
                              struct gr_err *err)
 {
     const char *why = e->text;
+    if (*why == '\0') { /* jansson tells a fault of the text in words; a refused allocation leaves none */
+        return gr_fail(err, GR_ERR_NOMEM, "%s: no memory to parse %zu bytes", what, n);
+    }
     switch (json_error_code(e)) {
     case json_error_out_of_memory:
         return gr_fail(err, GR_ERR_NOMEM, "%s: no memory to parse %zu bytes", what, n);
@@ -166,6 +169,9 @@ void gr_json_free(struct gr_json *root) { json_decref((json_t *)root); }
 
 enum gr_json_kind gr_json_kind(const struct gr_json *v)
 {
+    if (v == NULL) {
+        return GR_JSON_NULL;
+    }
     switch (json_typeof(unwrap(v))) {
     case JSON_OBJECT:
         return GR_JSON_OBJECT;

@@ -33,6 +33,7 @@ enum gr_status gr_json_read(const char *path, size_t max_bytes, enum gr_status c
                             struct gr_err *err);
 void gr_json_free(struct gr_json *root);
 
+/* NULL, an absent value, counts as GR_JSON_NULL. */
 enum gr_json_kind gr_json_kind(const struct gr_json *v);
 const char *gr_json_kind_name(enum gr_json_kind kind);
 bool gr_json_is_number(const struct gr_json *v);

@@ -64,19 +64,6 @@ static void put_time(struct gr_buf *b)
                   utc.tm_hour, utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000);
 }
 
-/* A text line stays one line: control characters become blanks. */
-static void put_one_line(struct gr_buf *b, const char *text)
-{
-    size_t from = b->len;
-    gr_buf_puts(b, text);
-    for (size_t i = from; !b->failed && i < b->len; i++) {
-        unsigned char c = (unsigned char)b->data[i];
-        if (c < 0x20 || c == 0x7f) {
-            b->data[i] = ' ';
-        }
-    }
-}
-
 static void write_all(const char *data, size_t n)
 {
     while (n > 0) {
@@ -116,8 +103,7 @@ void gr_log(enum gr_log_level level, const char *fmt, ...)
         gr_buf_puts(&b, "}\n");
     } else {
         gr_buf_puts(&b, level_prefix(level));
-        put_one_line(&b, msg);
-        gr_buf_puts(&b, "\n");
+        gr_buf_line(&b, "%s\n", msg);
     }
     if (!b.failed) {
         (void)pthread_mutex_lock(&lock);

@@ -17,10 +17,10 @@
 
 enum { CACHE_LINE = 64, SPIN_PAUSES = 8000 /* 0.1 to 0.3 ms, by the length of the CPU's pause */ };
 
-/* Futex words: each changes by one and wakes whoever waits for the change. */
+/* job_seq and barrier_seq are futex words: each goes up by one (and wraps) and wakes whoever waits for the change. */
 struct gr_pool {
-    _Alignas(CACHE_LINE) _Atomic int job_seq;
-    _Alignas(CACHE_LINE) _Atomic int barrier_seq;
+    _Alignas(CACHE_LINE) _Atomic unsigned job_seq;
+    _Alignas(CACHE_LINE) _Atomic unsigned barrier_seq;
     _Alignas(CACHE_LINE) _Atomic int arrived;
     _Alignas(CACHE_LINE) _Atomic int sleepers;
     _Alignas(CACHE_LINE) gr_pool_fn fn; /* published by job_seq */
@@ -35,7 +35,8 @@ struct worker_arg {
     int id;
 };
 
-static void cpu_pause(void) {
+static void cpu_pause(void)
+{
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #else
@@ -43,7 +44,8 @@ static void cpu_pause(void) {
 #endif
 }
 
-static void wait_for_change(struct gr_pool *pool, _Atomic int *word, int old) {
+static void wait_for_change(struct gr_pool *pool, _Atomic unsigned *word, unsigned old)
+{
     for (int i = 0; i < SPIN_PAUSES; i++) {
         if (atomic_load_explicit(word, memory_order_acquire) != old) {
             return;
@@ -52,24 +54,26 @@ static void wait_for_change(struct gr_pool *pool, _Atomic int *word, int old) {
     }
     atomic_fetch_add(&pool->sleepers, 1);
     while (atomic_load(word) == old) {
-        syscall(SYS_futex, (int *)word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+        syscall(SYS_futex, (unsigned *)word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
     }
     atomic_fetch_sub(&pool->sleepers, 1);
 }
 
-static void advance(struct gr_pool *pool, _Atomic int *word) {
+static void advance(struct gr_pool *pool, _Atomic unsigned *word)
+{
     atomic_fetch_add(word, 1);
     /* A waiter adds itself to `sleepers` before its last look at the word, so either it sees the new value or we see it. */
     if (atomic_load(&pool->sleepers) > 0) {
-        syscall(SYS_futex, (int *)word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+        syscall(SYS_futex, (unsigned *)word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     }
 }
 
-void gr_pool_barrier(struct gr_pool *pool) {
+void gr_pool_barrier(struct gr_pool *pool)
+{
     if (pool->threads == 1) {
         return;
     }
-    int seq = atomic_load(&pool->barrier_seq);
+    unsigned seq = atomic_load(&pool->barrier_seq);
     if (atomic_fetch_add(&pool->arrived, 1) == pool->threads - 1) {
         atomic_store(&pool->arrived, 0);
         advance(pool, &pool->barrier_seq);
@@ -78,10 +82,11 @@ void gr_pool_barrier(struct gr_pool *pool) {
     }
 }
 
-static void *worker(void *p) {
+static void *worker(void *p)
+{
     struct worker_arg arg = *(struct worker_arg *)p;
     free(p);
-    for (int seq = 0;; seq++) {
+    for (unsigned seq = 0;; seq++) {
         wait_for_change(arg.pool, &arg.pool->job_seq, seq);
         if (arg.pool->quit) {
             return NULL;
@@ -91,7 +96,8 @@ static void *worker(void *p) {
     }
 }
 
-static void stop(struct gr_pool *pool) {
+static void stop(struct gr_pool *pool)
+{
     pool->quit = true;
     advance(pool, &pool->job_seq);
     for (int i = 0; i < pool->started; i++) {
@@ -99,9 +105,10 @@ static void stop(struct gr_pool *pool) {
     }
 }
 
-enum gr_status gr_pool_new(int threads, struct gr_pool **out, struct gr_err *err) {
-    if (threads < 1 || threads > 1024) {
-        return gr_fail(err, GR_ERR_USAGE, "%d threads asked for, supported: 1..1024", threads);
+enum gr_status gr_pool_new(int threads, struct gr_pool **out, struct gr_err *err)
+{
+    if (threads < 1 || threads > GR_POOL_THREADS_MAX) {
+        return gr_fail(err, GR_ERR_USAGE, "%d threads asked for, supported: 1..%d", threads, GR_POOL_THREADS_MAX);
     }
     struct gr_pool *pool = aligned_alloc(CACHE_LINE, sizeof *pool);
     pthread_t *handles = calloc((size_t)threads, sizeof *handles);
@@ -131,7 +138,8 @@ enum gr_status gr_pool_new(int threads, struct gr_pool **out, struct gr_err *err
     return GR_OK;
 }
 
-void gr_pool_free(struct gr_pool *pool) {
+void gr_pool_free(struct gr_pool *pool)
+{
     if (pool != NULL) {
         stop(pool);
         free(pool->handles);
@@ -139,11 +147,10 @@ void gr_pool_free(struct gr_pool *pool) {
     }
 }
 
-int gr_pool_threads(const struct gr_pool *pool) {
-    return pool->threads;
-}
+int gr_pool_threads(const struct gr_pool *pool) { return pool->threads; }
 
-void gr_pool_run(struct gr_pool *pool, gr_pool_fn fn, void *arg) {
+void gr_pool_run(struct gr_pool *pool, gr_pool_fn fn, void *arg)
+{
     if (pool->threads == 1) {
         fn(0, 1, arg);
         return;

@@ -12,7 +12,9 @@ struct gr_pool;
 /* Job: `id` in [0, n). The caller of gr_pool_run is thread 0. */
 typedef void (*gr_pool_fn)(int id, int n, void *arg);
 
-/* threads >= 1; 1 makes no thread at all. */
+enum { GR_POOL_THREADS_MAX = 1024 };
+
+/* threads 1..GR_POOL_THREADS_MAX (GR_ERR_USAGE); 1 makes no thread at all. GR_ERR_NOMEM when one cannot be started. */
 enum gr_status gr_pool_new(int threads, struct gr_pool **out, struct gr_err *err);
 void gr_pool_free(struct gr_pool *pool); /* NULL is allowed */
 int gr_pool_threads(const struct gr_pool *pool);

@@ -4,6 +4,9 @@
  * the first: that is what keeps out overlong forms and surrogates. */
 #include "base/utf8.h"
 
+#include <stdbool.h>
+#include <string.h>
+
 static int continues(const unsigned char *u, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
@@ -36,4 +39,34 @@ int gr_utf8_length(const char *p, size_t n)
         return 0;
     }
     return 4;
+}
+
+/* len: bytes of the character at u. */
+static bool is_control(const unsigned char *u, int len)
+{
+    return (len == 1 && (u[0] < 0x20 || u[0] == 0x7f)) ||                                /* C0 */
+           (len == 2 && u[0] == 0xc2 && u[1] < 0xa0) ||                                  /* C1 */
+           (len == 3 && u[0] == 0xe2 && u[1] == 0x80 && (u[2] == 0xa8 || u[2] == 0xa9)); /* line separators */
+}
+
+size_t gr_utf8_clean(char *out, size_t cap, const char *text)
+{
+    size_t n = strlen(text), w = 0, r = 0;
+    while (r < n) {
+        int len = gr_utf8_length(text + r, n - r);
+        bool bad = len == 0 || is_control((const unsigned char *)text + r, len);
+        size_t step = len == 0 ? 1 : (size_t)len, size = bad ? 1 : step;
+        if (w + size + 1 > cap) {
+            break;
+        }
+        if (bad) {
+            out[w] = '?';
+        } else {
+            memmove(out + w, text + r, step);
+        }
+        w += size;
+        r += step;
+    }
+    out[w] = '\0';
+    return w;
 }

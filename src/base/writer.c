@@ -58,7 +58,10 @@ static enum gr_status make_names(struct gr_writer *w, const char *path, struct g
 {
     static atomic_uint counter;
     size_t n = strlen(path);
-    if (n == 0 || n >= sizeof w->path || path[n - 1] == '/') {
+    if (n >= sizeof w->path) {
+        return gr_fail_errno(err, GR_ERR_IO, ENAMETOOLONG, "%s: cannot create", path);
+    }
+    if (n == 0 || path[n - 1] == '/') {
         return gr_fail(err, GR_ERR_IO, "cannot write a file called '%s'", path);
     }
     memcpy(w->path, path, n + 1);

@@ -26,7 +26,7 @@ struct gr_spread gr_spread_of(double *values, int n)
 
 struct peak_job {
     const struct gr_kernels *kernels;
-    double gflops[GR_METER_THREADS_MAX];
+    double gflops[GR_POOL_THREADS_MAX];
 };
 
 static void peak_of_thread(int id, int n, void *arg)

@@ -13,8 +13,7 @@ struct gr_spread {
 /* Sorts values[0 .. n) in place. n >= 1. The median of an even number is the mean of the two middle ones. */
 struct gr_spread gr_spread_of(double *values, int n);
 
-/* GFLOP/s of all threads of the pool at once; at most GR_METER_THREADS_MAX threads. */
-enum { GR_METER_THREADS_MAX = 1024 };
+/* GFLOP/s of all threads of the pool at once. */
 double gr_meter_peak(struct gr_pool *pool, const struct gr_kernels *kernels);
 
 /* CPU time since some moment: of the whole machine from /proc/stat (negative: unknown), and of this process. Seconds. */

@@ -4,6 +4,7 @@
  * was renamed must not make a check greener. */
 #include "cli/check_case.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #include "formats/safetensors.h"
 #include "policy/policy.h"
 
-enum { JSON_MAX_BYTES = 16 << 20, IMAGE_MAX_BYTES = 160 << 20 };
+enum { JSON_MAX_BYTES = 16 << 20 };
 
 /* Owned parts of a case. */
 struct golden_case {
@@ -69,18 +70,49 @@ static enum gr_status read_picture(const char *dir, const struct gr_info *info, 
                                    struct gr_err *err)
 {
     const struct gr_json *name = gr_json_get(c->obs_json, "image");
-    char path[GR_PATH_BYTES], *bytes = NULL;
-    size_t n = 0;
+    char path[GR_PATH_BYTES];
     if (info->n_cameras * info->frames_per_camera != 1) {
         return gr_fail(err, GR_ERR_INPUT, "%s: golden cases have one picture, the embodiment %s takes %d", dir,
                        info->embodiment, info->n_cameras * info->frames_per_camera);
     }
-    GR_TRY(gr_path_join(path, dir, gr_json_kind(name) == GR_JSON_STRING ? gr_json_string(name) : "image.png", err));
-    GR_TRY(gr_fs_read(path, IMAGE_MAX_BYTES, &bytes, &n, err));
-    enum gr_status status = gr_image_decode(bytes, n, &c->image, err);
-    free(bytes);
+    if (name != NULL && gr_json_kind(name) != GR_JSON_STRING) {
+        return gr_fail(err, GR_ERR_INPUT, "%s/obs.json: image is %s, expected the name of a file", dir,
+                       gr_json_kind_name(gr_json_kind(name)));
+    }
+    GR_TRY(gr_path_join(path, dir, name != NULL ? gr_json_string(name) : "image.png", err));
+    GR_TRY(gr_obs_image_read(path, &c->image, err));
     c->frame = (struct gr_frame){c->image.rgb, c->image.height, c->image.width};
-    return status;
+    return GR_OK;
+}
+
+/* float32 when the case does not say. */
+static enum gr_status read_dtype(const char *what, struct golden_case *c, struct gr_err *err)
+{
+    const struct gr_json *v = gr_json_get(c->obs_json, "state_dtype");
+    const char *name = v == NULL                           ? "float32"
+                       : gr_json_kind(v) == GR_JSON_STRING ? gr_json_string(v)
+                                                           : gr_json_kind_name(gr_json_kind(v));
+    if (strcmp(name, "float32") != 0 && strcmp(name, "float64") != 0) {
+        return gr_fail(err, GR_ERR_INPUT, "%s: state_dtype is %.40s, expected \"float32\" or \"float64\"", what, name);
+    }
+    c->obs.state_dtype = strcmp(name, "float64") == 0 ? GR_STATE_F64 : GR_STATE_F32;
+    return GR_OK;
+}
+
+/* A length that expected.json may leave out: then -1, and it is not compared. */
+static enum gr_status read_length(const char *dir, const struct golden_case *c, const char *key, int *out,
+                                  struct gr_err *err)
+{
+    const struct gr_json *v = gr_json_get(c->expected, key);
+    *out = -1;
+    if (v == NULL) {
+        return GR_OK;
+    }
+    if (gr_json_kind(v) != GR_JSON_INT || gr_json_int(v) < 0 || gr_json_int(v) > INT_MAX) {
+        return gr_fail(err, GR_ERR_INPUT, "%s/expected.json: %s must be a whole number", dir, key);
+    }
+    *out = (int)gr_json_int(v);
+    return GR_OK;
 }
 
 /* "noise": "inputs.safetensors:noise" refers to a stored array; otherwise "seed". */
@@ -131,17 +163,15 @@ static enum gr_status read_case(const char *dir, const struct gr_info *info, str
     }
     GR_TRY(gr_obs_state_parse(gr_json_get(c->obs_json, "state"), what, info, c->state, err));
     GR_TRY(gr_golden_read(dir, info, &c->actions, err));
-    const struct gr_json *text = gr_json_get(c->obs_json, "instruction"),
-                         *dtype = gr_json_get(c->obs_json, "state_dtype");
+    const struct gr_json *text = gr_json_get(c->obs_json, "instruction");
     if (gr_json_kind(text) != GR_JSON_STRING) {
         return gr_fail(err, GR_ERR_INPUT, "%s: instruction must be a text", what);
     }
-    bool f64 = gr_json_kind(dtype) == GR_JSON_STRING && strcmp(gr_json_string(dtype), "float64") == 0;
+    GR_TRY(read_dtype(what, c, err));
     c->obs.frames = &c->frame;
     c->obs.n_frames = 1;
     c->obs.state = c->state;
     c->obs.state_dim = info->state_dim;
-    c->obs.state_dtype = f64 ? GR_STATE_F64 : GR_STATE_F32;
     c->obs.instruction = gr_json_string(text);
     return read_noise(dir, info, c, err);
 }
@@ -256,12 +286,6 @@ static void put_tap(void *user, const char *name, const float *data, int rows, i
     }
 }
 
-static int expected_int(const struct gr_json *expected, const char *key)
-{
-    const struct gr_json *v = gr_json_get(expected, key);
-    return gr_json_kind(v) == GR_JSON_INT ? (int)gr_json_int(v) : -1;
-}
-
 static void sum_up(const struct golden_case *c, const struct gr_chunk *chunk, struct gr_check_result *out)
 {
     struct gr_check_row *actions = &out->rows[out->n - 1];
@@ -283,8 +307,6 @@ static void sum_up(const struct golden_case *c, const struct gr_chunk *chunk, st
     }
     out->n_tokens = chunk->n_tokens;
     out->n_text = chunk->n_text;
-    out->want_tokens = expected_int(c->expected, "seq_len");
-    out->want_text = expected_int(c->expected, "n_text");
     bool lengths = (out->want_tokens < 0 || out->want_tokens == out->n_tokens) &&
                    (out->want_text < 0 || out->want_text == out->n_text);
     out->ok = out->failed == 0 && lengths;
@@ -298,8 +320,9 @@ enum gr_status gr_check_case(struct gr_policy *policy, const char *case_dir, str
     struct gr_tap_sink sink = {put_tap, out};
     *out = (struct gr_check_result){0};
     enum gr_status status = read_case(case_dir, gr_policy_info(policy), &c, err);
-    if (status != GR_OK || (status = list_rows(&c, out, err)) != GR_OK ||
-        (status = gr_chunk_new(policy, &chunk, err)) != GR_OK) {
+    if (status != GR_OK || (status = read_length(case_dir, &c, "seq_len", &out->want_tokens, err)) != GR_OK ||
+        (status = read_length(case_dir, &c, "n_text", &out->want_text, err)) != GR_OK ||
+        (status = list_rows(&c, out, err)) != GR_OK || (status = gr_chunk_new(policy, &chunk, err)) != GR_OK) {
         goto out;
     }
     double start = gr_clock_ms();

@@ -168,7 +168,7 @@ static void text_block(const struct gr_chunk_view *v, int first, int last, int f
                 }
             }
             if (line == -2) {
-                gr_buf_printf(&row, "  %s", groups[g].name);
+                gr_buf_line(&row, "  %s", groups[g].name);
             }
             int used = (int)(row.len - start), width = group_width(&groups[g]) + GROUP_GAP;
             if (g + 1 < last && used < width) {
@@ -196,8 +196,8 @@ static void text_timing(const struct gr_chunk_view *v, struct gr_buf *out)
 void gr_chunk_text(const struct gr_chunk_view *v, int columns, struct gr_buf *out)
 {
     const struct gr_info *info = v->info;
-    gr_buf_printf(out, "%s: %d steps x %d joints, radians; %d tokens, %d of them instruction; ", info->embodiment,
-                  v->chunk->steps, v->chunk->dim, v->chunk->n_tokens, v->chunk->n_text);
+    gr_buf_line(out, "%s: %d steps x %d joints, radians; %d tokens, %d of them instruction; ", info->embodiment,
+                v->chunk->steps, v->chunk->dim, v->chunk->n_tokens, v->chunk->n_text);
     if (v->obs->noise_kind == GR_NOISE_SEED) {
         gr_buf_printf(out, "seed %" PRIu64 "\n\n", v->obs->seed);
     } else {

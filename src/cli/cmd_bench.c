@@ -145,8 +145,8 @@ static void print_text(const struct options *o, const struct gr_info *info, cons
     struct gr_table t = {.columns = 7, .align = "lrrrrrr"};
     const char *const head[] = {"stage", "p50 ms", "min ms", "max ms", "GFLOP", "GFLOP/s", "of peak"};
     char a[32], b[32];
-    gr_buf_printf(out, "%s, %s: %d runs, %s, %s, %d thread%s, %s; S = %d\n\n", o->model, info->embodiment, r->runs,
-                  info->device, info->isa, info->threads, info->threads == 1 ? "" : "s", gr_cpu_name(), r->n_tokens);
+    gr_buf_line(out, "%s, %s: %d runs, %s, %s, %d thread%s, %s; S = %d\n\n", o->model, info->embodiment, r->runs,
+                info->device, info->isa, info->threads, info->threads == 1 ? "" : "s", gr_cpu_name(), r->n_tokens);
     for (size_t i = 0; i < sizeof head / sizeof head[0]; i++) {
         gr_table_cell(&t, head[i]);
     }

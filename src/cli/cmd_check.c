@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd_check.c: `gr00t check`: golden cases against the engine. One line a case with its worst tap, all taps with --verbose;
- * the last line counts. Exit code 1 when a case is outside its bounds. */
+ * cmd_check.c: `gr00t check`: golden cases against the engine. A line a case with its worst tap, then PCC and max|d| of every
+ * tap (not with --quiet); the last line counts. Exit code 1 when a case is outside its bounds. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,24 +80,25 @@ static void print_case(const struct gr_cli *cli, const char *dir, const struct g
     while (n > 0 && case_name(dir)[n - 1] == '/') {
         n--;
     }
-    gr_buf_printf(out, "%s%-6s%s %-24.*s %d arrays, ", red, r->ok ? "ok" : "FAILED", off, n, case_name(dir), r->n);
+    gr_buf_printf(out, "%s%-6s%s ", red, r->ok ? "ok" : "FAILED", off);
+    gr_buf_line(out, "%-24.*s %d arrays, ", n, case_name(dir), r->n);
     if (r->failed > 0) {
         gr_buf_printf(out, "%d outside, ", r->failed);
     }
     if (!worst->arrived) {
-        gr_buf_printf(out, "%s never arrived", worst->name);
+        gr_buf_line(out, "%s never arrived", worst->name);
     } else if (worst->kind == GR_CHECK_TAP) {
-        gr_buf_printf(out, "worst %s: max|d| %.1e = %.1e of max, rms %.1e", worst->name, worst->diff.max_abs,
-                      worst->diff.rel_max, worst->diff.rel_rms);
+        gr_buf_line(out, "worst %s: max|d| %.1e = %.1e of max, rms %.1e", worst->name, worst->diff.max_abs,
+                    worst->diff.rel_max, worst->diff.rel_rms);
     } else {
-        gr_buf_printf(out, "worst %s: max|d| %.1e", worst->name, worst->diff.max_abs);
+        gr_buf_line(out, "worst %s: max|d| %.1e", worst->name, worst->diff.max_abs);
     }
     gr_buf_printf(out, "; actions max|d| %.1e; %.0f ms\n", r->rows[r->n - 1].diff.max_abs, r->ms);
     if (r->want_tokens >= 0 && (r->want_tokens != r->n_tokens || r->want_text != r->n_text)) {
         gr_buf_printf(out, "    sequence %d (%d text), expected %d (%d text)\n", r->n_tokens, r->n_text, r->want_tokens,
                       r->want_text);
     }
-    if (cli->verbose) {
+    if (!cli->quiet) {
         print_rows(r, out);
     }
 }
@@ -237,7 +238,7 @@ const struct gr_command gr_cmd_check = {
     .synopsis = "DIR CASE_DIR... [OPTIONS]",
     .more =
         "Each array that a case stores is compared: inputs of the network bit for bit, taps with max|d| <= 1e-4 of the\n"
-        "largest value and relative rms <= 2e-5, actions with max|d| <= 1e-4. --verbose lists all arrays.\n"
+        "largest value and relative rms <= 2e-5, actions with max|d| <= 1e-4. --quiet: one line a case.\n"
         "Exit code 1 when a case is outside.",
     .args = args,
     .n_args = sizeof args / sizeof args[0],

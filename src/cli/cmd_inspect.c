@@ -92,14 +92,14 @@ static void text_config(const struct gr_config *c, struct gr_buf *out)
 {
     const struct gr_embodiment *e = &c->emb;
     struct setting settings[N_SETTINGS];
-    gr_buf_printf(out, "model          %s: vision %d x %d, language %d x %d, action head %d x %d\n", c->model_type,
-                  c->dims.vit.layers, c->dims.vit.hidden, c->dims.llm.layers, c->dims.llm.hidden, c->dims.dit.layers,
-                  c->dims.dit.width);
-    gr_buf_printf(out, "embodiment     %s, slot %d: %d camera%s x %d frame%s, state %d, chunk %d steps x %d\n", e->tag,
-                  e->slot, e->n_cameras, e->n_cameras == 1 ? "" : "s", e->frames_per_camera,
-                  e->frames_per_camera == 1 ? "" : "s", e->state_dim, e->action_steps, e->action_dim);
+    gr_buf_line(out, "model          %s: vision %d x %d, language %d x %d, action head %d x %d\n", c->model_type,
+                c->dims.vit.layers, c->dims.vit.hidden, c->dims.llm.layers, c->dims.llm.hidden, c->dims.dit.layers,
+                c->dims.dit.width);
+    gr_buf_line(out, "embodiment     %s, slot %d: %d camera%s x %d frame%s, state %d, chunk %d steps x %d\n", e->tag,
+                e->slot, e->n_cameras, e->n_cameras == 1 ? "" : "s", e->frames_per_camera,
+                e->frames_per_camera == 1 ? "" : "s", e->state_dim, e->action_steps, e->action_dim);
     for (int i = 0; i < e->n_cameras; i++) {
-        gr_buf_printf(out, "  camera  %s\n", e->cameras[i]);
+        gr_buf_line(out, "  camera  %s\n", e->cameras[i]);
     }
     text_groups(e, out);
     settings_of(c, settings);
@@ -135,7 +135,7 @@ static void text_ignored(const struct gr_config *c, struct gr_buf *out)
 {
     gr_buf_printf(out, "ignored keys   %d\n", c->n_ignored);
     for (int i = 0; i < c->n_ignored && i < IGNORED_SHOWN; i++) {
-        gr_buf_printf(out, "  %s\n", c->ignored[i]);
+        gr_buf_line(out, "  %s\n", c->ignored[i]);
     }
     if (c->n_ignored > IGNORED_SHOWN) {
         gr_buf_printf(out, "  and %d more (--json lists all)\n", c->n_ignored - IGNORED_SHOWN);
@@ -176,7 +176,7 @@ static void text_tensors(const struct gr_inspect *in, struct gr_buf *out)
     }
     gr_table_print(&t, out);
     for (size_t i = 0; i < in->n_unused && i < UNUSED_SHOWN; i++) {
-        gr_buf_printf(out, "  unused  %s\n", in->unused[i]);
+        gr_buf_line(out, "  unused  %s\n", in->unused[i]);
     }
     if (in->n_unused > UNUSED_SHOWN) {
         gr_buf_printf(out, "  and %zu more unused ones (--json lists all)\n", in->n_unused - UNUSED_SHOWN);
@@ -325,14 +325,18 @@ static enum gr_status describe(const char *dir, const char *tag, struct gr_inspe
                                struct gr_err *err)
 {
     char size[32];
-    gr_buf_printf(text, "snapshot       %s\n", dir);
+    gr_buf_line(text, "snapshot       %s\n", dir);
     GR_TRY(gr_inspect_files(dir, in, err));
     GR_TRY(gr_inspect_config(dir, tag, in, err));
     text_config(in->config, text);
     text_tags(in, text);
     text_ignored(in->config, text);
     text_files(in, text);
-    GR_TRY(gr_inspect_snapshot(dir, in, err));
+    enum gr_status status = gr_inspect_snapshot(dir, in, err);
+    for (size_t i = 0; i < in->n_missing; i++) {
+        gr_buf_line(text, "  missing  %s\n", in->missing[i]);
+    }
+    GR_TRY(status);
     gr_buf_printf(text, "network        needs %zu of these tensors, %s\n",
                   gr_snapshot_count(in->snapshot) - in->n_unused,
                   gr_human_bytes(size, (double)(gr_snapshot_bytes(in->snapshot) - in->parts[GR_PART_UNUSED].bytes)));
@@ -349,17 +353,15 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     struct gr_buf text = {0};
     char tokenizer[GR_PATH_BYTES];
     struct gr_err none;
-    if (!gr_fs_is_dir(words[0])) {
-        return gr_fail(err, GR_ERR_FORMAT, "%s is not a folder, expected a snapshot", words[0]);
-    }
+    GR_TRY(gr_fs_need_dir(words[0], GR_ERR_FORMAT, err));
     enum gr_status status = describe(words[0], gr_settings_embodiment(o->embodiment), &in, &text, err);
     bool found = gr_settings_tokenizer(words[0], NULL, tokenizer, &none) == GR_OK;
     if (status == GR_OK && o->json) {
         json_all(words[0], &in, found ? tokenizer : NULL, &cli->out);
     } else if (!o->json) {
         if (status == GR_OK) {
-            gr_buf_printf(&text, "tokenizer      %s\n",
-                          found ? tokenizer : "not found (predict needs one, see --tokenizer)");
+            gr_buf_line(&text, "tokenizer      %s\n",
+                        found ? tokenizer : "not found (predict needs one, see --tokenizer)");
         }
         gr_buf_put(&cli->out, text.data, text.failed ? 0 : text.len);
         cli->out.failed = cli->out.failed || text.failed;

@@ -88,6 +88,13 @@ static const struct gr_arg args[] = {
     GR_ENGINE_ARGS(struct options, engine),
 };
 
+static enum gr_status need(const char *option, const char *path, bool dir, struct gr_err *err)
+{
+    struct gr_err why = {0};
+    enum gr_status status = dir ? gr_fs_need_dir(path, GR_ERR_IO, &why) : gr_fs_need_file(path, GR_ERR_IO, &why);
+    return status == GR_OK ? GR_OK : gr_fail(err, status, "%s %s", option, why.msg);
+}
+
 /* Complaints that need no model come before the load, which takes seconds. */
 static enum gr_status check_files(const struct options *o, struct gr_err *err)
 {
@@ -96,20 +103,17 @@ static enum gr_status check_files(const struct options *o, struct gr_err *err)
     }
     for (int i = 0; i < o->images.n; i++) {
         const char *value = o->images.items[i], *equals = strchr(value, '=');
-        if (!gr_fs_is_file(value) && (equals == NULL || !gr_fs_is_file(equals + 1))) {
-            return gr_fail(err, GR_ERR_IO, "--image %s: no such file", value);
+        if (equals == NULL || gr_fs_is_file(value)) {
+            GR_TRY(need("--image", value, false, err));
+        } else {
+            GR_TRY(need("--image CAMERA=FILE:", equals + 1, false, err));
         }
     }
-    if (!gr_fs_is_file(o->state)) {
-        return gr_fail(err, GR_ERR_IO, "--state %s: no such file", o->state);
+    GR_TRY(need("--state", o->state, false, err));
+    if (o->noise != NULL) {
+        GR_TRY(need("--noise", o->noise, false, err));
     }
-    if (o->noise != NULL && !gr_fs_is_file(o->noise)) {
-        return gr_fail(err, GR_ERR_IO, "--noise %s: no such file", o->noise);
-    }
-    if (o->golden != NULL && !gr_fs_is_dir(o->golden)) {
-        return gr_fail(err, GR_ERR_IO, "--golden %s: no such folder", o->golden);
-    }
-    return GR_OK;
+    return o->golden != NULL ? need("--golden", o->golden, true, err) : GR_OK;
 }
 
 /* What a request holds besides the options: owned buffers. */

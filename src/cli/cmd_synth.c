@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/thread_pool.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/settings.h"
@@ -38,7 +39,7 @@ static const struct gr_arg args[] = {
      .offset = offsetof(struct options, threads),
      .value = "N",
      .min = 1,
-     .max = 1024,
+     .max = GR_POOL_THREADS_MAX,
      .help = "threads [GR00T_THREADS, CPUs this process may use]"},
 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fs.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/jsonout.h"
 #include "cli/settings.h"
@@ -105,21 +106,15 @@ static void put_piece(struct gr_tokenizer *tok, int32_t id, struct gr_buf *out)
     const char *piece = gr_tokenizer_piece(tok, id, &n);
     for (size_t i = 0; piece != NULL && i < n;) {
         unsigned char c = (unsigned char)piece[i];
-        size_t len = c < 0x80 ? 1 : c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC2 ? 2 : 0;
-        bool whole = len > 0 && i + len <= n;
-        for (size_t j = 1; whole && j < len; j++) {
-            whole = ((unsigned char)piece[i + j] & 0xC0) == 0x80;
-        }
+        int len = gr_utf8_length(piece + i, n - i);
         if (c == '\n') {
             gr_buf_puts(out, "\\n");
-            i++;
-        } else if (!whole || c < 0x20 || c == 0x7F) {
+        } else if (len == 0 || c < 0x20 || c == 0x7F) {
             gr_buf_printf(out, "\\x%02x", c);
-            i++;
         } else {
-            gr_buf_put(out, piece + i, len);
-            i += len;
+            gr_buf_put(out, piece + i, (size_t)len);
         }
+        i += len == 0 ? 1 : (size_t)len;
     }
 }
 
@@ -127,7 +122,7 @@ static void put_piece(struct gr_tokenizer *tok, int32_t id, struct gr_buf *out)
 static void print_text(struct gr_tokenizer *tok, const struct result *r, struct gr_buf *out)
 {
     if (r->formalized != NULL) {
-        gr_buf_printf(out, "text    %s\n", r->formalized);
+        gr_buf_line(out, "text    %s\n", r->formalized);
     }
     int on_line = 0;
     for (size_t i = 0; i < r->n;) {
@@ -209,9 +204,7 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     struct gr_tokenizer *tok = NULL;
     struct result r = {0};
     enum gr_status status = GR_OK;
-    if (!gr_fs_is_dir(words[0])) {
-        return gr_fail(err, GR_ERR_FORMAT, "%s is not a folder, expected a snapshot or a tokenizer folder", words[0]);
-    }
+    GR_TRY(gr_fs_need_dir(words[0], GR_ERR_FORMAT, err));
     GR_TRY(gr_path_join(path, words[0], "config.json", err));
     char vocab[GR_PATH_BYTES];
     GR_TRY(gr_path_join(vocab, words[0], "vocab.json", err));

@@ -61,8 +61,9 @@ static void each_file(void *user, const struct gr_verify_file *f)
     }
     char size[32];
     gr_progress_end(&r->progress); /* the bar's line is needed for text */
-    gr_buf_printf(&r->cli->out, "%s%-8s%s  %s  (%s)\n", color ? "\033[31m" : "", gr_verify_result_name(f->result),
-                  color ? "\033[0m" : "", f->name, gr_human_bytes(size, (double)f->bytes));
+    gr_buf_printf(&r->cli->out, "%s%-8s%s  ", color ? "\033[31m" : "", gr_verify_result_name(f->result),
+                  color ? "\033[0m" : "");
+    gr_buf_line(&r->cli->out, "%s  (%s)\n", f->name, gr_human_bytes(size, (double)f->bytes));
     if (f->result == GR_VERIFY_MISMATCH) {
         gr_buf_printf(&r->cli->out, "          expected %s\n          found    %s\n", f->expected, f->found);
     }

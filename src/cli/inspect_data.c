@@ -122,11 +122,24 @@ static enum gr_part part_of(const char *name)
     return GR_PART_UNUSED;
 }
 
+/* A name that finds no memory is left out: the error of gr_weights_open counts it all the same. */
+static void add_missing(void *user, const char *name)
+{
+    struct gr_inspect *in = user;
+    char **names = realloc(in->missing, (in->n_missing + 1) * sizeof *names);
+    if (names == NULL) {
+        return;
+    }
+    in->missing = names;
+    names[in->n_missing] = strdup(name);
+    in->n_missing += names[in->n_missing] != NULL;
+}
+
 enum gr_status gr_inspect_snapshot(const char *dir, struct gr_inspect *in, struct gr_err *err)
 {
     struct gr_weights *w = NULL;
     GR_TRY(gr_snapshot_open(dir, &in->snapshot, err));
-    GR_TRY(gr_weights_open(in->snapshot, in->config, &w, err));
+    GR_TRY(gr_weights_open(in->snapshot, in->config, add_missing, in, &w, err));
     size_t n = gr_snapshot_count(in->snapshot);
     in->unused = calloc(n + 1, sizeof *in->unused);
     if (in->unused == NULL) {
@@ -155,6 +168,10 @@ void gr_inspect_free(struct gr_inspect *in)
     for (int i = 0; in->config != NULL && in->tag_notes != NULL && i < in->config->n_tags; i++) {
         free(in->tag_notes[i]);
     }
+    for (size_t i = 0; i < in->n_missing; i++) {
+        free(in->missing[i]);
+    }
+    free(in->missing);
     free(in->files);
     free(in->tag_usable);
     free(in->tag_notes);

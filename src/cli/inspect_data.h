@@ -35,12 +35,14 @@ struct gr_inspect {
     } parts[GR_PARTS];
     const char **unused; /* [n_unused], names owned by the snapshot */
     size_t n_unused;
+    char **missing; /* [n_missing], tensors the network needs and the snapshot lacks */
+    size_t n_missing;
 };
 
 enum gr_status gr_inspect_files(const char *dir, struct gr_inspect *in, struct gr_err *err);
 /* Statuses of gr_config_open for `tag`; other embodiments that do not open are notes, not failures. */
 enum gr_status gr_inspect_config(const char *dir, const char *tag, struct gr_inspect *in, struct gr_err *err);
-/* After gr_inspect_config. Statuses of gr_snapshot_open and gr_weights_open: a missing tensor is named. */
+/* After gr_inspect_config. Statuses of gr_snapshot_open and gr_weights_open; `missing` is filled in then, `unused` is not. */
 enum gr_status gr_inspect_snapshot(const char *dir, struct gr_inspect *in, struct gr_err *err);
 void gr_inspect_free(struct gr_inspect *in);
 

@@ -6,8 +6,6 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { INDENTED = 2 };
 
@@ -80,19 +78,6 @@ void gr_jw_string(struct gr_jw *w, const char *text)
     } else {
         gr_buf_json_string(w->out, text);
     }
-}
-
-void gr_jw_string_n(struct gr_jw *w, const char *bytes, size_t n)
-{
-    char *copy = malloc(n + 1);
-    if (copy == NULL) {
-        w->out->failed = true;
-        return;
-    }
-    memcpy(copy, bytes, n);
-    copy[n] = '\0';
-    gr_jw_string(w, copy);
-    free(copy);
 }
 
 void gr_jw_f32(struct gr_jw *w, float v)

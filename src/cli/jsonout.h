@@ -23,8 +23,7 @@ void gr_jw_array(struct gr_jw *w);
 void gr_jw_end_object(struct gr_jw *w); /* the outermost one ends the line */
 void gr_jw_end_array(struct gr_jw *w);
 void gr_jw_key(struct gr_jw *w, const char *key);
-void gr_jw_string(struct gr_jw *w, const char *text);              /* NULL: null */
-void gr_jw_string_n(struct gr_jw *w, const char *bytes, size_t n); /* n bytes without NUL; bad UTF-8 becomes U+FFFD */
+void gr_jw_string(struct gr_jw *w, const char *text); /* NULL: null */
 void gr_jw_f32(struct gr_jw *w, float v);
 void gr_jw_f64(struct gr_jw *w, double v);
 void gr_jw_milli(struct gr_jw *w, double v); /* to three decimals: for times and rates */

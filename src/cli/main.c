@@ -21,7 +21,7 @@
 static const struct gr_command *const commands[] = {&gr_cmd_predict, &gr_cmd_inspect,  &gr_cmd_synth,
                                                     &gr_cmd_check,   &gr_cmd_tokenize, &gr_cmd_bench_engine,
                                                     &gr_cmd_verify};
-enum { N_COMMANDS = sizeof commands / sizeof commands[0], EXIT_INTERRUPTED = 130 };
+enum { N_COMMANDS = sizeof commands / sizeof commands[0], EXIT_SNAPSHOT = 4, EXIT_INTERRUPTED = 130 };
 
 /* The one place where a status becomes an exit code (documented in the man page). */
 int gr_exit_code(enum gr_status status)
@@ -85,6 +85,23 @@ static void on_interrupt(int sig)
     _exit(EXIT_INTERRUPTED);
 }
 
+static volatile sig_atomic_t json_errors;
+
+/* A page of a mapped snapshot that is no longer behind the mapping: the file was cut short, or its disk fails. */
+static void on_bus_error(int sig)
+{
+    static const char text[] =
+        "gr00t: a snapshot file became shorter while it was in use, or its disk cannot be read\n";
+    static const char json[] =
+        "{\"level\": \"error\", \"code\": \"format\", \"exit\": 4, \"msg\": \"a snapshot file became "
+        "shorter while it was in use, or its disk cannot be read\"}\n";
+    (void)sig;
+    ssize_t n = json_errors ? write(STDERR_FILENO, json, sizeof json - 1) : write(STDERR_FILENO, text, sizeof text - 1);
+    (void)n;
+    gr_writer_unlink_all();
+    _exit(EXIT_SNAPSHOT);
+}
+
 /* Descriptors 0..2 exist (a later open() must not land on a closed stdout); broken pipes are errors, not signals. */
 static void set_up_process(void)
 {
@@ -99,6 +116,11 @@ static void set_up_process(void)
     sigemptyset(&sa.sa_mask);
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
+    if (signal(SIGHUP, SIG_IGN) != SIG_IGN) { /* under nohup it stays ignored */
+        sigaction(SIGHUP, &sa, NULL);
+    }
+    sa.sa_handler = on_bus_error;
+    sigaction(SIGBUS, &sa, NULL);
 }
 
 static void set_up_output(struct gr_cli *cli, const struct globals *g)
@@ -108,6 +130,7 @@ static void set_up_output(struct gr_cli *cli, const struct globals *g)
     cli->verbose = g->verbose;
     cli->quiet = g->quiet;
     cli->json_log = g->log_format != NULL && strcmp(g->log_format, "json") == 0;
+    json_errors = cli->json_log;
     cli->color = terminal && !g->no_color && !gr_settings_no_color();
     cli->columns = 132; /* two groups of seven joints side by side */
     if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) {

@@ -66,7 +66,7 @@ static enum gr_status camera_of(const char *value, const struct gr_info *info, i
                    value, info->embodiment, camera_list(info, list));
 }
 
-static enum gr_status read_image(const char *path, struct gr_image *out, struct gr_err *err)
+enum gr_status gr_obs_image_read(const char *path, struct gr_image *out, struct gr_err *err)
 {
     char *bytes = NULL;
     size_t n = 0;
@@ -120,7 +120,7 @@ enum gr_status gr_obs_images_read(const struct gr_arg_list *list, const struct g
     GR_TRY(assign(list, info, out, err));
     double start = gr_clock_ms();
     for (int i = 0; i < out->n; i++) {
-        GR_TRY(read_image(out->paths[i], &out->images[i], err));
+        GR_TRY(gr_obs_image_read(out->paths[i], &out->images[i], err));
         out->frames[i] = (struct gr_frame){out->images[i].rgb, out->images[i].height, out->images[i].width};
     }
     out->decode_ms = gr_clock_ms() - start;

@@ -26,6 +26,9 @@ enum gr_status gr_obs_images_read(const struct gr_arg_list *list, const struct g
                                   struct gr_err *err);
 void gr_obs_images_free(struct gr_obs_images *images);
 
+/* One picture file; every failure names it. */
+enum gr_status gr_obs_image_read(const char *path, struct gr_image *out, struct gr_err *err);
+
 /* Reads {"group": [numbers]}, {"group": [[numbers]]} or {"state": {...}}: groups by exact name in any order.
  * *state: [info->state_dim] in group order, malloc'ed. GR_ERR_INPUT names group, index, expected and found. */
 enum gr_status gr_obs_state_read(const char *path, const struct gr_info *info, double **state, struct gr_err *err);

@@ -31,7 +31,9 @@ enum gr_status gr_cli_write_file(const char *path, const struct gr_buf *buf, str
     if (buf->failed) {
         return gr_fail(err, GR_ERR_NOMEM, "no memory for %s", path);
     }
-    return gr_fs_write(path, buf->data, buf->len, err);
+    char target[GR_PATH_BYTES];
+    GR_TRY(gr_fs_follow(target, path, err));
+    return gr_fs_write(target, buf->data, buf->len, err);
 }
 
 size_t gr_peak_rss_bytes(void)

@@ -48,8 +48,9 @@ enum gr_status gr_settings_threads(const struct gr_arg_int *flag, int *out, stru
         char *end;
         errno = 0;
         long v = strtol(text, &end, 10);
-        if (*end != '\0' || errno != 0 || v < 1 || v > 1024) {
-            return gr_fail(err, GR_ERR_USAGE, "GR00T_THREADS is \"%s\", expected a whole number from 1 to 1024", text);
+        if (*end != '\0' || errno != 0 || v < 1 || v > GR_POOL_THREADS_MAX) {
+            return gr_fail(err, GR_ERR_USAGE, "GR00T_THREADS is \"%s\", expected a whole number from 1 to %d", text,
+                           GR_POOL_THREADS_MAX);
         }
         *out = (int)v;
     }
@@ -78,13 +79,17 @@ enum gr_status gr_settings_hub_root(char out[GR_PATH_BYTES], struct gr_err *err)
                    "no Hub cache folder: none of HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HOME is set");
 }
 
-/* Both files of a tokenizer are in `dir`. */
-static bool has_tokenizer(const char *dir)
+static bool has_file(const char *dir, const char *name)
 {
     char path[GR_PATH_BYTES];
     struct gr_err ignored;
-    return gr_path_join(path, dir, "vocab.json", &ignored) == GR_OK && gr_fs_is_file(path) &&
-           gr_path_join(path, dir, "merges.txt", &ignored) == GR_OK && gr_fs_is_file(path);
+    return gr_path_join(path, dir, name, &ignored) == GR_OK && gr_fs_is_file(path);
+}
+
+/* What gr_tokenizer_open can read is in `dir`. */
+static bool has_tokenizer(const char *dir)
+{
+    return (has_file(dir, "vocab.json") && has_file(dir, "merges.txt")) || has_file(dir, "tokenizer.json");
 }
 
 /* Snapshot folder of Qwen/Qwen3-1.7B in the Hub cache: refs/main holds the revision. False when the cache has none; `out` then
@@ -115,8 +120,14 @@ static bool hub_tokenizer(char out[GR_PATH_BYTES])
 
 static enum gr_status named_tokenizer(const char *dir, const char *by, char out[GR_PATH_BYTES], struct gr_err *err)
 {
+    struct gr_err why = {0};
+    enum gr_status status = gr_fs_need_dir(dir, GR_ERR_FORMAT, &why);
+    if (status != GR_OK) {
+        return gr_fail(err, status, "%s names %s", by, why.msg);
+    }
     if (!has_tokenizer(dir)) {
-        return gr_fail(err, GR_ERR_FORMAT, "%s names %s, which has no vocab.json and merges.txt", by, dir);
+        return gr_fail(err, GR_ERR_FORMAT,
+                       "%s names %s, which has neither vocab.json and merges.txt nor tokenizer.json", by, dir);
     }
     return copy_path(out, dir, err);
 }
@@ -141,7 +152,7 @@ enum gr_status gr_settings_tokenizer(const char *dir, const char *flag, char out
     }
     return gr_fail(
         err, GR_ERR_FORMAT,
-        "no tokenizer (vocab.json, merges.txt): --tokenizer and GR00T_TOKENIZER_DIR are not given, nothing in %s, nothing in %s; "
+        "no tokenizer (vocab.json and merges.txt, or tokenizer.json): --tokenizer and GR00T_TOKENIZER_DIR are not given, nothing in %s, nothing in %s; "
         "copy the tokenizer files of Qwen/Qwen3-1.7B to one of these or name their folder with --tokenizer",
         out, in_hub[0] != '\0' ? in_hub : "the Hub cache (no folder: HOME is not set)");
 }
@@ -155,10 +166,11 @@ enum gr_status gr_settings_engine(const char *dir, const struct gr_engine_flags 
     out->engine.precision = flag_or_env(flags->policy, "GR00T_POLICY");
     out->engine.cpu = flag_or_env(flags->cpu, "GR00T_CPU");
     GR_TRY(gr_settings_threads(&flags->threads, &out->engine.threads, err));
-    if (!gr_fs_is_dir(dir)) {
-        return gr_fail(err, GR_ERR_FORMAT, "%s is not a folder, expected a snapshot with config.json and *.safetensors",
-                       dir);
-    }
+    char config[GR_PATH_BYTES];
+    GR_TRY(gr_fs_need_dir(dir, GR_ERR_FORMAT, err));
+    /* Before the tokenizer: whoever named the wrong folder should not be sent looking for a vocabulary. */
+    GR_TRY(gr_path_join(config, dir, "config.json", err));
+    GR_TRY(gr_fs_need_file(config, GR_ERR_FORMAT, err));
     GR_TRY(gr_settings_tokenizer(dir, flags->tokenizer, out->tokenizer, err));
     out->engine.tokenizer_dir = out->tokenizer;
     return GR_OK;

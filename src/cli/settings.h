@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "base/fs.h"
+#include "base/thread_pool.h"
 #include "cli/args.h"
 #include "gr00t.h"
 
@@ -48,7 +49,7 @@ struct gr_engine_flags {
          .help = "highest instruction set: scalar, avx2, avx512 [GR00T_CPU,\nwhat this CPU has]"},                   \
     {                                                                                                                \
         .name = "threads", .kind = GR_ARG_INT, .offset = offsetof(type, m.threads), .value = "N", .min = 1,          \
-        .max = 1024, .help = "compute threads [GR00T_THREADS, CPUs this process may use]"                            \
+        .max = GR_POOL_THREADS_MAX, .help = "compute threads [GR00T_THREADS, CPUs this process may use]"             \
     }
 
 /* Options for gr_policy_open. Pointers go into the flags, the environment and `tokenizer`. */
@@ -58,7 +59,7 @@ struct gr_settings {
 };
 
 /* Fills *out. Looks for the tokenizer in this order: --tokenizer, GR00T_TOKENIZER_DIR, DIR/tokenizer, the Hub cache of
- * Qwen/Qwen3-1.7B. A place that was named must hold vocab.json and merges.txt; when nothing is found the message (GR_ERR_FORMAT)
+ * Qwen/Qwen3-1.7B. A place that was named must hold vocab.json and merges.txt, or tokenizer.json; when nothing is found the message (GR_ERR_FORMAT)
  * lists every place tried. GR_ERR_USAGE: a variable with an impossible value. */
 enum gr_status gr_settings_engine(const char *dir, const struct gr_engine_flags *flags, struct gr_settings *out,
                                   struct gr_err *err);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 void gr_table_cell(struct gr_table *t, const char *text)
 {
     if (t->n == t->cap) {
@@ -25,6 +27,7 @@ void gr_table_cell(struct gr_table *t, const char *text)
         t->failed = true;
         return;
     }
+    (void)gr_utf8_clean(copy, strlen(copy) + 1, copy);
     t->cells[t->n++] = copy;
 }
 

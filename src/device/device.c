@@ -7,7 +7,8 @@
 
 static const struct gr_device_ops *const devices[] = {&gr_device_cpu};
 
-const struct gr_device_ops *gr_device_find(const char *name) {
+const struct gr_device_ops *gr_device_find(const char *name)
+{
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
         if (strcmp(devices[i]->name, name) == 0) {
             return devices[i];

@@ -13,12 +13,12 @@
 struct gr_device;
 
 struct gr_device_cfg {
-    int threads;           /* >= 1 */
-    unsigned cpu_flags;    /* enum gr_cpu_flags the kernels may use */
-    int max_images;        /* frames of one observation */
-    int max_tokens;        /* longest sequence S */
-    int slot;              /* embodiment slot of the per-embodiment layers */
-    int32_t image_token;   /* id whose rows are replaced by image tokens */
+    int threads;         /* >= 1 */
+    unsigned cpu_flags;  /* enum gr_cpu_flags the kernels may use */
+    int max_images;      /* frames of one observation */
+    int max_tokens;      /* longest sequence S */
+    int slot;            /* embodiment slot of the per-embodiment layers */
+    int32_t image_token; /* id whose rows are replaced by image tokens */
     gr_progress_fn progress;
     void *progress_user;
 };
@@ -26,11 +26,11 @@ struct gr_device_cfg {
 /* One predict. Borrowed. */
 struct gr_model_input {
     int n_images;
-    const float *pixels;   /* [n_images, 3, image_side, image_side] */
+    const float *pixels; /* [n_images, 3, image_side, image_side] */
     int n_tokens;
-    const int32_t *ids;    /* [n_tokens] */
-    const float *state;    /* [max_state] */
-    const float *noise;    /* [horizon, max_action] */
+    const int32_t *ids; /* [n_tokens] */
+    const float *state; /* [max_state] */
+    const float *noise; /* [horizon, max_action] */
 };
 
 /* Receives intermediate results by the names of spec/README.md, e.g. "dit.block3.step1". rows x cols values, row stride ld floats,
@@ -41,13 +41,13 @@ struct gr_tap_sink {
 };
 
 struct gr_device_ops {
-    const char *name;      /* "cpu" */
+    const char *name; /* "cpu" */
     enum gr_status (*open)(const struct gr_device_cfg *cfg, struct gr_device **dev, struct gr_err *err);
     /* Packs the weights; w may be freed afterwards, its snapshot stays open as long as the device (embedding rows are read from it). */
     enum gr_status (*load)(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err);
     /* action [horizon, max_action] float32: the network's normalised actions. No allocation. */
-    enum gr_status (*predict)(struct gr_device *dev, const struct gr_model_input *in, float *action, struct gr_timing *t,
-                              const struct gr_tap_sink *taps, struct gr_err *err);
+    enum gr_status (*predict)(struct gr_device *dev, const struct gr_model_input *in, float *action,
+                              struct gr_timing *t, const struct gr_tap_sink *taps, struct gr_err *err);
     void (*close)(struct gr_device *dev);
     const char *(*isa)(const struct gr_device *dev);
     uint64_t (*weight_bytes)(const struct gr_device *dev);

@@ -10,7 +10,7 @@
 #include "base/err.h"
 
 /* As gr_png_decode. *orientation: the EXIF orientation 1..8, never applied; 1 when absent. */
-enum gr_status gr_jpeg_decode(const void *bytes, size_t n, int side_min, int side_max, uint8_t **rgb, int *height, int *width,
-                              int *orientation, struct gr_err *err);
+enum gr_status gr_jpeg_decode(const void *bytes, size_t n, int side_min, int side_max, uint8_t **rgb, int *height,
+                              int *width, int *orientation, struct gr_err *err);
 
 #endif

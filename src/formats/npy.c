@@ -9,11 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/fs.h"
 #include "base/mem.h"
 
-enum { MAGIC_BYTES = 6, DIMS = 8, ALIGN = 64 };
+enum { MAGIC_BYTES = 6, DIMS = 8 };
 static const char magic[] = "\x93NUMPY";
 
 struct header {
@@ -225,41 +223,4 @@ void gr_npy_free(struct gr_npy *npy)
 {
     free(npy->values);
     *npy = (struct gr_npy){0};
-}
-
-enum gr_status gr_npy_write_f32(const char *path, const size_t *shape, int ndim, const float *values,
-                                struct gr_err *err)
-{
-    struct gr_buf b = {0};
-    size_t count = 1, bytes;
-    enum gr_status status;
-    gr_buf_put(&b, "\x93NUMPY\x01\x00\x00\x00", 10); /* version 1.0, length to come */
-    gr_buf_puts(&b, "{'descr': '<f4', 'fortran_order': False, 'shape': (");
-    for (int i = 0; i < ndim; i++) {
-        gr_buf_printf(&b, "%s%zu", i == 0 ? "" : ", ", shape[i]);
-        if (!gr_size_mul(count, shape[i], &count)) {
-            status = gr_fail(err, GR_ERR_USAGE, "%s: shape overflows", path);
-            goto out;
-        }
-    }
-    if (ndim < 0 || ndim > DIMS || !gr_size_mul(count, sizeof *values, &bytes)) {
-        status = gr_fail(err, GR_ERR_USAGE, "%s: shape of %d dimensions cannot be written", path, ndim);
-        goto out;
-    }
-    gr_buf_puts(&b, ndim == 1 ? ",), }" : "), }");
-    while (!b.failed && (b.len + 1) % ALIGN != 0) {
-        gr_buf_put(&b, " ", 1);
-    }
-    gr_buf_put(&b, "\n", 1);
-    size_t length = b.len - 10; /* a few hundred: 8 dimensions of 20 digits */
-    if (!b.failed) {
-        b.data[8] = (char)(length & 0xff);
-        b.data[9] = (char)(length >> 8);
-    }
-    gr_buf_put(&b, values, bytes);
-    status = b.failed ? gr_fail(err, GR_ERR_NOMEM, "%s: no memory for %zu values", path, count)
-                      : gr_fs_write(path, b.data, b.len, err);
-out:
-    gr_buf_free(&b);
-    return status;
 }

@@ -17,8 +17,5 @@ struct gr_npy {
 /* Reads from memory. Object arrays, Fortran order, other dtypes, wrong sizes: GR_ERR_INPUT naming `what`. */
 enum gr_status gr_npy_parse(const void *bytes, size_t n, const char *what, struct gr_npy *out, struct gr_err *err);
 void gr_npy_free(struct gr_npy *npy);
-/* Writes a float32 array atomically. */
-enum gr_status gr_npy_write_f32(const char *path, const size_t *shape, int ndim, const float *values,
-                                struct gr_err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * png.c: PNG bytes to RGB and back, through libpng. In: a file in memory. Out: [height, width, 3] uint8, exactly what
+ * png.c: PNG bytes to RGB through libpng. In: a file in memory. Out: [height, width, 3] uint8, exactly what
  * Pillow's convert("RGB") gives: palette looked up, low grey depths scaled, 16-bit colour cut to the high byte, alpha and
  * tRNS dropped (not blended), gamma and colour profiles ignored.
  * Two things differ on purpose: 16-bit grey is refused, and so is any wrong checksum up to the last row. What follows the
@@ -16,14 +16,11 @@
 
 #include <png.h>
 
-#include "base/mem.h"
-
 enum {
     PNG_SIGNATURE_BYTES = 8,
     PNG_HEADER_BYTES = 8 + 8 + 13, /* signature, length and type of the first chunk, IHDR */
     CHUNK_LIMIT = 16 << 20,        /* longest chunk other than IDAT; the ones we need are at most 768 bytes */
-    CHUNK_COUNT_LIMIT = 128,       /* chunks libpng may store; we ask it to store none */
-    FIRST_OUTPUT_BYTES = 64 << 10
+    CHUNK_COUNT_LIMIT = 128        /* chunks libpng may store; we ask it to store none */
 };
 
 struct reader {
@@ -38,18 +35,7 @@ struct reader {
     char msg[160];
 };
 
-struct writer {
-    const uint8_t *rgb;
-    int height, width;
-    uint8_t *bytes;
-    size_t n, cap;
-    png_structp png;
-    png_infop info;
-    bool nomem;
-    char msg[160];
-};
-
-/* ---- callbacks of both directions -------------------------------------------------------------------------------- */
+/* ---- callbacks -------------------------------------------------------------------------------------------------- */
 
 static void on_error(png_structp png, png_const_charp text)
 {
@@ -79,8 +65,6 @@ static void on_free(png_structp png, png_voidp p)
     (void)png;
     free(p);
 }
-
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static void on_read(png_structp png, png_bytep out, size_t n)
 {
@@ -217,78 +201,4 @@ enum gr_status gr_png_decode(const void *bytes, size_t n, int side_min, int side
                        r.height);
     }
     return gr_fail(err, GR_ERR_INPUT, "PNG data is damaged: %s", r.msg);
-}
-
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
-
-static void on_write(png_structp png, png_bytep data, size_t n)
-{
-    struct writer *w = png_get_io_ptr(png);
-    size_t need;
-    if (!gr_size_add(w->n, n, &need)) {
-        w->nomem = true;
-        png_error(png, "too large");
-    }
-    if (need > w->cap) {
-        size_t cap = w->cap == 0 ? FIRST_OUTPUT_BYTES : w->cap;
-        while (cap < need) {
-            cap = cap > SIZE_MAX / 2 ? need : 2 * cap;
-        }
-        uint8_t *bigger = realloc(w->bytes, cap);
-        if (bigger == NULL) {
-            w->nomem = true;
-            png_error(png, "no memory");
-        }
-        w->bytes = bigger;
-        w->cap = cap;
-    }
-    memcpy(w->bytes + w->n, data, n);
-    w->n = need;
-}
-
-static void on_flush(png_structp png) { (void)png; }
-
-static bool write_picture(struct writer *w)
-{
-    if (setjmp(png_jmpbuf(w->png)) != 0) {
-        return false;
-    }
-    png_set_write_fn(w->png, w, on_write, on_flush);
-    png_set_IHDR(w->png, w->info, (png_uint_32)w->width, (png_uint_32)w->height, 8, PNG_COLOR_TYPE_RGB,
-                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-    png_write_info(w->png, w->info);
-    for (int y = 0; y < w->height; y++) {
-        png_write_row(w->png, w->rgb + (size_t)y * 3 * (size_t)w->width);
-    }
-    png_write_end(w->png, w->info);
-    return true;
-}
-
-enum gr_status gr_png_encode(const uint8_t *rgb, int height, int width, uint8_t **bytes, size_t *n, struct gr_err *err)
-{
-    if (height < 1 || width < 1) {
-        return gr_fail(err, GR_ERR_USAGE, "cannot write a PNG of %dx%d pixels", width, height);
-    }
-    struct writer w = {.rgb = rgb, .height = height, .width = width};
-    bool ok = false;
-    w.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, w.msg, on_error, on_warning, &w.nomem, on_malloc, on_free);
-    if (w.png != NULL) {
-        w.info = png_create_info_struct(w.png);
-    }
-    if (w.info == NULL) {
-        w.nomem = true;
-    } else {
-        ok = write_picture(&w);
-    }
-    png_destroy_write_struct(&w.png, &w.info);
-    if (ok) {
-        *bytes = w.bytes;
-        *n = w.n;
-        return GR_OK;
-    }
-    free(w.bytes);
-    if (w.nomem) {
-        return gr_fail(err, GR_ERR_NOMEM, "no memory to write a PNG of %dx%d pixels", width, height);
-    }
-    return gr_fail(err, GR_ERR_USAGE, "cannot write a PNG of %dx%d pixels: %s", width, height, w.msg);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * png.h: PNG files to RGB exactly as Pillow's convert("RGB") (design: spec/preprocess.md 1), and an encoder.
- * The only files that know libpng are png.c. */
+ * png.h: PNG files to RGB exactly as Pillow's convert("RGB") (spec/preprocess.md 1). */
 #ifndef GR_FORMATS_PNG_H
 #define GR_FORMATS_PNG_H
 
@@ -10,10 +9,9 @@
 
 #include "base/err.h"
 
-/* Decodes to *rgb, [height, width, 3], malloc'ed. Sides outside [side_min, side_max] are refused from the header, before any pixel
+/* Decodes to *rgb, [height, width, 3], malloc'ed, untouched on failure. Sides outside [side_min, side_max] are refused from the header, before any pixel
  * memory is taken. GR_ERR_INPUT on damage, truncation, wrong checksum, 16-bit grey. */
-enum gr_status gr_png_decode(const void *bytes, size_t n, int side_min, int side_max, uint8_t **rgb, int *height, int *width, struct gr_err *err);
-/* Encodes 8-bit RGB without text or time chunks, so equal pixels give equal files. *bytes malloc'ed. */
-enum gr_status gr_png_encode(const uint8_t *rgb, int height, int width, uint8_t **bytes, size_t *n, struct gr_err *err);
+enum gr_status gr_png_decode(const void *bytes, size_t n, int side_min, int side_max, uint8_t **rgb, int *height,
+                             int *width, struct gr_err *err);
 
 #endif

@@ -19,28 +19,29 @@
 enum { GR_PANEL = 32, GR_TILE_ROWS = 13, GR_CHUNK = 16 };
 
 enum gr_mat_format {
-    GR_MAT_F32,  /* [panels][k_pad][32] float */
-    GR_MAT_BF16  /* [panels][k_pad][16] uint32: column c in the low half, column c + 16 in the high half */
+    GR_MAT_F32, /* [panels][k_pad][32] float */
+    GR_MAT_BF16 /* [panels][k_pad][16] uint32: column c in the low half, column c + 16 in the high half */
 };
 
 /* A packed weight matrix of n columns (outputs) and k rows (inputs). Pad columns and pad k hold zeros. */
 struct gr_mat {
     enum gr_mat_format format;
     int n, k;
-    int panels;          /* ceil(n / 32); for gate/up matrices ceil(n / 2 / 16) */
-    const void *data;    /* 64-byte aligned, owned by the device's weight block */
-    const float *bias;   /* [panels * 32], zeros when the layer has none; never NULL */
+    int panels;        /* ceil(n / 32); for gate/up matrices ceil(n / 2 / 16) */
+    const void *data;  /* 64-byte aligned, owned by the device's weight block */
+    const float *bias; /* [panels * 32], zeros when the layer has none; never NULL */
 };
 
 /* Packed activations of one product. Tile t of `tiles` starts at row gr_tile_first and at data + first * k_pad. */
 struct gr_acts {
     int m, k, k_pad;
-    float *data;         /* [m * k_pad], 64-byte aligned */
+    float *data; /* [m * k_pad], 64-byte aligned */
 };
 
 static inline int gr_tile_count(int m) { return (m + GR_TILE_ROWS - 1) / GR_TILE_ROWS; }
 /* Tiles are as even as possible: the first m % tiles ones have one row more. t = gr_tile_count(m) gives m. */
-static inline int gr_tile_first(int m, int t) {
+static inline int gr_tile_first(int m, int t)
+{
     int tiles = gr_tile_count(m), base = m / tiles, extra = m % tiles;
     return t * base + (t < extra ? t : extra);
 }
@@ -62,27 +63,31 @@ enum gr_epilogue {
     GR_EPI_GELU_ERF,  /* 0.5 y (1 + erf(y / sqrt 2)) */
     GR_EPI_SILU,      /* y / (1 + e^-y) */
     GR_EPI_RELU,
-    GR_EPI_SILU_MUL   /* a panel holds 16 gate and 16 up columns; out column 16 p + c = silu(gate) * up; out has n / 2 columns */
+    GR_EPI_SILU_MUL /* a panel holds 16 gate and 16 up columns; out column 16 p + c = silu(gate) * up; out has n / 2 columns */
 };
 
 /* One product y = a w + bias with its epilogue. */
 struct gr_gemm {
     const struct gr_mat *w;
     const struct gr_acts *a;
-    const float *bias;   /* [panels * 32], replaces w->bias when not NULL */
-    float *out;          /* [m, n] (SILU_MUL: [m, n / 2]), row stride ldo */
+    const float *bias; /* [panels * 32], replaces w->bias when not NULL */
+    float *out;        /* [m, n] (SILU_MUL: [m, n / 2]), row stride ldo */
     int ldo;
     enum gr_epilogue epilogue;
 };
 
 /* Softmax attention of one head: o[i] = sum_j softmax_j(scale q[i].k[j]) v[j]. */
 struct gr_attention {
-    const float *q; int ldq;        /* [m, d] */
-    const float *k; int ldk;        /* [s, d] */
-    const float *v; int ldv;        /* [s, d] */
-    float *o; int ldo;              /* [m, d] */
+    const float *q;
+    int ldq; /* [m, d] */
+    const float *k;
+    int ldk; /* [s, d] */
+    const float *v;
+    int ldv; /* [s, d] */
+    float *o;
+    int ldo; /* [m, d] */
     int m, s, d;
-    int causal;                     /* 1: row i sees keys 0 .. i + s - m; 0: all */
+    int causal; /* 1: row i sees keys 0 .. i + s - m; 0: all */
     float scale;
 };
 
@@ -90,18 +95,19 @@ struct gr_kernels {
     const char *isa; /* "scalar", "avx2", "avx512" */
     /* Packs rows [r0, r1) of x (row stride ldx) into a, after `norm` when not NULL. index: row r is taken from x row index[r] (gather);
      * NULL: row r. Sets pad k to zero. scratch: at least gr_row_scratch_bytes(k). */
-    void (*pack_rows)(const struct gr_acts *a, const float *x, int ldx, const int32_t *index, const struct gr_row_norm *norm, int r0,
-                      int r1, void *scratch);
+    void (*pack_rows)(const struct gr_acts *a, const float *x, int ldx, const int32_t *index,
+                      const struct gr_row_norm *norm, int r0, int r1, void *scratch);
     /* out rows [r0, r1) = norm(x), plain layout. out may be x. */
-    void (*norm_rows)(const float *x, int ldx, float *out, int ldo, int cols, const struct gr_row_norm *norm, int r0, int r1);
+    void (*norm_rows)(const float *x, int ldx, float *out, int ldo, int cols, const struct gr_row_norm *norm, int r0,
+                      int r1);
     /* Panels [p0, p1) of a product. scratch: at least gr_gemm_scratch_bytes(m), 64-byte aligned, one per thread. */
     void (*gemm)(const struct gr_gemm *g, int p0, int p1, void *scratch);
     /* One head. scratch: at least gr_attention_scratch_bytes(m, s, d), 64-byte aligned, one per thread. */
     void (*attention)(const struct gr_attention *a, void *scratch);
     /* For rows [r0, r1) and each of `heads` heads of dh elements: RMSNorm with gamma [dh], then rotation by position r:
      * out[i] = x[i] cos - x[i + dh/2] sin, out[i + dh/2] = x[i + dh/2] cos + x[i] sin. cos, sin [rows, dh/2]. In place. */
-    void (*rms_rope)(float *x, int ldx, int heads, int dh, const float *gamma, float eps, const float *cos, const float *sin, int r0,
-                     int r1);
+    void (*rms_rope)(float *x, int ldx, int heads, int dh, const float *gamma, float eps, const float *cos,
+                     const float *sin, int r0, int r1);
     /* Multiply-add peak of one thread at this moment, GFLOP/s: independent accumulators, operands in registers. */
     double (*fma_peak)(void);
 };

@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "model/config_read.h"
 #include "model/embodiment.h"
+#include "model/preprocess.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -25,8 +26,6 @@ enum { MAX_CONFIG = 1 << 20, MAX_PROCESSOR = 4 << 20, MAX_IDS = 1 << 20, MAX_STA
 
 /* Ranges: wide enough for any network of this family, narrow enough that no product of two widths and four bytes leaves 64 bits. */
 enum {
-    MIN_EDGE = 56,
-    MAX_EDGE = 1024,
     MAX_WIDTH = 65536,
     MAX_LAYERS = 256,
     MAX_HEADS = 1024,
@@ -136,7 +135,7 @@ static enum gr_status read_backbone(const struct gr_scope *root, struct gr_confi
                              "expected %d, the width of the %s language model", d->llm.hidden,
                              cfg->have_backbone ? "configured (eagle_config.text_config.hidden_size)" : "published");
     }
-    d->vit.table_side = 16; /* weights.c checks it against the table */
+    d->vit.table_side = 0; /* no key says it: weights.c reads it from the table */
     return GR_OK;
 }
 
@@ -281,9 +280,9 @@ static enum gr_status finish_pictures(const struct gr_scope *s, struct gr_config
     }
     const struct gr_json *target_value = gr_json_get(s->object, "image_target_size");
     if (edge_null) {
-        if (target < MIN_EDGE || target > MAX_EDGE) {
+        if (target < GR_EDGE_MIN || target > GR_EDGE_MAX) {
             return gr_scope_fail(s, "image_target_size", target_value, err,
-                                 "expected a square of %d..%d (shortest_image_edge is null)", MIN_EDGE, MAX_EDGE);
+                                 "expected a square of %d..%d (shortest_image_edge is null)", GR_EDGE_MIN, GR_EDGE_MAX);
         }
         cfg->shortest_image_edge = target;
     }
@@ -304,15 +303,10 @@ static enum gr_status finish_pictures(const struct gr_scope *s, struct gr_config
     return GR_OK;
 }
 
-/* What the vision encoder sees: the edge rounded to a multiple of 28 = patch 14 x unshuffle 2, halves to even as Python rounds. */
+/* What the vision encoder sees. */
 static void fill_grid(struct gr_dims *d, int edge)
 {
-    const int unit = GR_PATCH * GR_UNSHUFFLE;
-    int n = edge / unit, rest = edge % unit;
-    if (2 * rest > unit || (2 * rest == unit && n % 2 != 0)) {
-        n++;
-    }
-    d->vit.image_side = n * unit;
+    d->vit.image_side = gr_preprocess_side(edge);
     d->vit.grid = d->vit.image_side / GR_PATCH;
     d->vit.patches = d->vit.grid * d->vit.grid;
     d->vit.tokens = d->vit.patches / (GR_UNSHUFFLE * GR_UNSHUFFLE);
@@ -356,8 +350,8 @@ static enum gr_status read_processor(const struct gr_scope *root, struct gr_conf
         {.key = "use_albumentations", .kind = GR_RULE_ONLY_TRUE},
         {.key = "shortest_image_edge",
          .kind = edge_null ? GR_RULE_ELSEWHERE : GR_RULE_INT,
-         .lo = MIN_EDGE,
-         .hi = MAX_EDGE,
+         .lo = GR_EDGE_MIN,
+         .hi = GR_EDGE_MAX,
          .to_int = &cfg->shortest_image_edge},
         {.key = "crop_fraction",
          .kind = crop_null ? GR_RULE_ELSEWHERE : GR_RULE_NUMBER,
@@ -470,9 +464,7 @@ enum gr_status gr_config_open(const char *dir, const char *tag, struct gr_config
     struct gr_config_texts texts = {0};
     char *owned[4] = {NULL};
     enum gr_status status = GR_OK;
-    if (!gr_fs_is_dir(dir)) {
-        return gr_fail(err, GR_ERR_IO, "%s: no such folder, expected a snapshot folder", dir);
-    }
+    GR_TRY(gr_fs_need_dir(dir, GR_ERR_IO, err));
     const struct {
         const char *name;
         size_t max_bytes;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fs.h"
 #include "base/mem.h"
 
 /* Every piece of memory is in one list, so that freeing does not depend on how far reading got. */
@@ -179,12 +180,6 @@ enum gr_status gr_scope_enter(const struct gr_scope *s, const char *key, struct 
 
 /* ------------------------------------------------------------------------------------------------- rules */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static enum gr_status apply_bool(const struct gr_scope *s, const struct gr_rule *r, const struct gr_json *v,
                                  struct gr_err *err)
 {
@@ -243,7 +238,7 @@ static enum gr_status apply_only(const struct gr_scope *s, const struct gr_rule 
         }
         return GR_OK;
     default:
-        if (kind != GR_JSON_STRING || !ends_with(gr_json_string(v), r->text)) {
+        if (kind != GR_JSON_STRING || !gr_ends_with(gr_json_string(v), r->text)) {
             return gr_scope_fail(s, r->key, v, err, "supported: \"%s\"", r->text);
         }
         return GR_OK;

@@ -13,12 +13,9 @@
 #include "base/mem.h"
 #include "gr00t.h"
 #include "model/resize.h"
+#include "model/spec.h"
 
-enum {
-    PATCH_PAIR = 28, /* patch 14 times the pixel unshuffle by 2: the side of the last stage is a multiple */
-    EDGE_MAX = 2048, /* far above any published setting; bounds the scratch */
-    SCRATCH_ALIGN = 64
-};
+enum { UNIT = GR_PATCH * GR_UNSHUFFLE, SCRATCH_ALIGN = 64 };
 
 struct gr_preprocess {
     int edge, crop, side;
@@ -32,11 +29,7 @@ struct gr_preprocess {
     void *watch_user;
 };
 
-int gr_preprocess_side(int edge)
-{
-    int side = (int)rint(edge / (double)PATCH_PAIR) * PATCH_PAIR; /* ties to even, as Python's round */
-    return side < PATCH_PAIR ? PATCH_PAIR : side;
-}
+int gr_preprocess_side(int edge) { return (int)rint(edge / (double)UNIT) * UNIT; }
 
 /* Lays the scratch out in `memory`; NULL only counts. */
 static size_t place(struct gr_preprocess *p, uint8_t *memory)
@@ -56,9 +49,9 @@ static size_t place(struct gr_preprocess *p, uint8_t *memory)
 
 enum gr_status gr_preprocess_new(int edge, double fraction, struct gr_preprocess **out, struct gr_err *err)
 {
-    if (edge < PATCH_PAIR || edge > EDGE_MAX) {
-        return gr_fail(err, GR_ERR_FORMAT, "shortest_image_edge is %d, expected %d..%d", edge, (int)PATCH_PAIR,
-                       (int)EDGE_MAX);
+    if (edge < GR_EDGE_MIN || edge > GR_EDGE_MAX) {
+        return gr_fail(err, GR_ERR_FORMAT, "shortest_image_edge is %d, expected %d..%d", edge, (int)GR_EDGE_MIN,
+                       (int)GR_EDGE_MAX);
     }
     if (!(fraction > 0.0 && fraction <= 1.0)) {
         return gr_fail(err, GR_ERR_FORMAT, "crop_fraction is %g, expected above 0 and at most 1", fraction);

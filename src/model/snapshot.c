@@ -91,12 +91,6 @@ static size_t names_find(const struct names *names, const char *name)
     return hit == NULL ? SIZE_MAX : (size_t)(hit - names->v);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Every name in the folder that holds ".safetensors": shards, and the pieces some tools leave. */
 static enum gr_status list_folder(const char *dir, struct names *all, struct gr_err *err)
 {
@@ -129,7 +123,7 @@ static enum gr_status list_folder(const char *dir, struct names *all, struct gr_
 static enum gr_status check_file_name(const char *tensor, const char *file, struct gr_err *err)
 {
     if (file[0] == '.' || strchr(file, '/') != NULL || strchr(file, '\\') != NULL || strstr(file, "..") != NULL ||
-        !ends_with(file, suffix) || strlen(file) > NAME_MAX) {
+        !gr_ends_with(file, suffix) || strlen(file) > NAME_MAX) {
         return gr_fail(err, GR_ERR_FORMAT,
                        "%s: weight_map.%s is '%s', expected the plain name of a .safetensors file in this folder",
                        index_name, tensor, file);
@@ -278,7 +272,7 @@ static enum gr_status check_no_extra(const char *dir, const struct names *files,
                                      struct gr_err *err)
 {
     for (size_t i = 0; i < all->n; i++) {
-        if (ends_with(all->v[i], suffix) && names_find(files, all->v[i]) == SIZE_MAX) {
+        if (gr_ends_with(all->v[i], suffix) && names_find(files, all->v[i]) == SIZE_MAX) {
             return gr_fail(err, GR_ERR_FORMAT, "snapshot %s: %s is in the folder, but %s", dir, all->v[i],
                            strcmp(files->v[0], single_name) == 0 ? "the model is model.safetensors alone"
                                                                  : "model.safetensors.index.json does not name it");

@@ -9,19 +9,19 @@
 
 /* Published constants of the backbone (spec/model.md 2, from the model code of Isaac-GR00T N1.6, SigLIP2 and Qwen3-1.7B);
  * config.json says nothing about them unless it has the key eagle_config. */
-#define GR_VIT_EPS 1e-6f         /* SigLIP2 LayerNorm */
-#define GR_CONNECTOR_EPS 1e-5f   /* mlp1.0 LayerNorm */
-#define GR_LLM_EPS 1e-6f         /* Qwen3 RMSNorm */
+#define GR_VIT_EPS 1e-6f       /* SigLIP2 LayerNorm */
+#define GR_CONNECTOR_EPS 1e-5f /* mlp1.0 LayerNorm */
+#define GR_LLM_EPS 1e-6f       /* Qwen3 RMSNorm */
 #define GR_ROPE_THETA 1e6f
 #define GR_VLLN_EPS 1e-5f
-#define GR_DIT_EPS 1e-5f         /* norm1, norm3 */
-#define GR_DIT_OUT_EPS 1e-6f     /* before proj_out_2 */
-#define GR_TIME_PERIOD 10000.0   /* sinusoidal time embeddings */
+#define GR_DIT_EPS 1e-5f       /* norm1, norm3 */
+#define GR_DIT_OUT_EPS 1e-6f   /* before proj_out_2 */
+#define GR_TIME_PERIOD 10000.0 /* sinusoidal time embeddings */
 enum {
     GR_PATCH = 14,
     GR_VIT_HEADS = 16,
-    GR_UNSHUFFLE = 2,            /* connector: 2x2 patches to one token */
-    GR_MAX_POSITIONS = 40960     /* Qwen3-1.7B max_position_embeddings */
+    GR_UNSHUFFLE = 2,        /* connector: 2x2 patches to one token */
+    GR_MAX_POSITIONS = 40960 /* Qwen3-1.7B max_position_embeddings */
 };
 
 /* Shapes of one checkpoint, from config.json and the tensor shapes. */

@@ -22,12 +22,6 @@
 enum { MAX_THREADS = 256, GOLDEN_SEED = 1600 /* of the committed golden, data/demo/golden */ };
 static const char INDEX_NAME[] = "model.safetensors.index.json";
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* A loader refuses tensor files that the index does not name, so a folder that holds others is refused here, before hours of
  * somebody's download are mixed with random weights. */
 static enum gr_status check_folder(const char *dir, const struct gr_synth_shard *shards, size_t n, struct gr_err *err)
@@ -38,7 +32,7 @@ static enum gr_status check_folder(const char *dir, const struct gr_synth_shard 
     }
     enum gr_status status = GR_OK;
     for (struct dirent *e = readdir(d); e != NULL && status == GR_OK; e = readdir(d)) {
-        bool ours = !ends_with(e->d_name, ".safetensors");
+        bool ours = !gr_ends_with(e->d_name, ".safetensors");
         for (size_t i = 0; i < n && !ours; i++) {
             ours = strcmp(e->d_name, shards[i].name) == 0;
         }

@@ -338,9 +338,7 @@ enum gr_status gr_tokenizer_read(const char *dir, struct gr_bpe **out, struct gr
     GR_TRY(gr_path_join(p.added, dir, "added_tokens.json", err));
     GR_TRY(gr_path_join(p.config, dir, "tokenizer_config.json", err));
     GR_TRY(gr_path_join(p.single, dir, "tokenizer.json", err));
-    if (!gr_fs_is_dir(dir)) {
-        return gr_fail(err, GR_ERR_FORMAT, "tokenizer folder %s is not there", dir);
-    }
+    GR_TRY(gr_fs_need_dir(dir, GR_ERR_FORMAT, err));
     if (gr_fs_is_file(p.vocab)) {
         status = read_pair(p.vocab, p.merges, &bpe, err);
     } else if (gr_fs_is_file(p.single)) {

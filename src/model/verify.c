@@ -459,6 +459,7 @@ static enum gr_status collect(struct job *job, const char *sums_path, struct lis
 {
     char own_sums[GR_PATH_BYTES];
     struct list sums = {0};
+    GR_TRY(gr_fs_need_dir(job->dir, GR_ERR_FORMAT, err));
     GR_TRY(gr_path_join(own_sums, job->dir, "SHA256SUMS", err));
     if (sums_path == NULL && gr_fs_is_file(own_sums)) {
         sums_path = own_sums;

@@ -158,6 +158,9 @@ enum gr_status gr_image_decode(const void *bytes, size_t n_bytes, struct gr_imag
 {
     const uint8_t *p = bytes;
     struct gr_image image = {.exif_orientation = 1};
+    if (out == NULL || (bytes == NULL && n_bytes > 0)) {
+        return gr_fail(err, GR_ERR_USAGE, "gr_image_decode: bytes and out must not be NULL");
+    }
     *out = image;
     if (n_bytes >= 8 && memcmp(p, "\x89PNG\r\n\x1A\n", 8) == 0) {
         GR_TRY(gr_png_decode(p, n_bytes, GR_SIDE_MIN, GR_SIDE_MAX, &image.rgb, &image.height, &image.width, err));

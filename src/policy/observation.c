@@ -59,9 +59,16 @@ void gr_sample_picture(int k, int view, uint8_t *rgb)
     static const int plate[3] = {236, 236, 230};
     uint64_t s = (uint64_t)k * 1000003u + (uint64_t)view * 7919u;
     draw_scene(&s, rgb);
-    draw_thing(between(&s, 80, 180), between(&s, 150, 210), between(&s, 30, 42), true, plate, rgb);
+    /* A draw a statement: C leaves the order of arguments and initialisers to the compiler. */
+    int plate_radius = between(&s, 30, 42);
+    int plate_y = between(&s, 150, 210);
+    int plate_x = between(&s, 80, 180);
+    draw_thing(plate_x, plate_y, plate_radius, true, plate, rgb);
     for (int i = 0; i < THINGS; i++) {
-        int color[3] = {between(&s, 20, 235), between(&s, 20, 235), between(&s, 20, 235)};
+        int color[3];
+        for (int c = 0; c < 3; c++) {
+            color[c] = between(&s, 20, 235);
+        }
         int radius = between(&s, 7, 21);
         bool round = between(&s, 0, 2) != 0;
         int x = between(&s, 12, SIDE - 12), y = between(&s, HORIZON_ROW + 8, SIDE - 12);

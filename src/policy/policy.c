@@ -31,62 +31,63 @@ struct gr_policy {
     const struct gr_device_ops *ops;
     struct gr_device *device;
     struct gr_info info;
-    struct gr_group *groups;  /* state groups, then action groups */
+    struct gr_group *groups; /* state groups, then action groups */
     int n_images;
     /* Request buffers. */
-    uint8_t *u8;              /* [side, side, 3] */
-    float *pixels;            /* [n_images, 3, side, side] */
-    float *state, *noise;     /* [max_state], [horizon, max_action] */
-    float *ids_tap;           /* [max tokens] */
+    uint8_t *u8;          /* [side, side, 3] */
+    float *pixels;        /* [n_images, 3, side, side] */
+    float *state, *noise; /* [max_state], [horizon, max_action] */
+    float *ids_tap;       /* [max tokens] */
 };
 
-const char *gr_version(void) {
-    return GR00T_VERSION;
-}
+const char *gr_version(void) { return GR00T_VERSION; }
 
-const struct gr_info *gr_policy_info(const struct gr_policy *p) {
-    return &p->info;
-}
+const struct gr_info *gr_policy_info(const struct gr_policy *p) { return &p->info; }
 
-const struct gr_config *gr_policy_config(const struct gr_policy *p) {
-    return p->config;
-}
+const struct gr_config *gr_policy_config(const struct gr_policy *p) { return p->config; }
 
-const struct gr_dims *gr_policy_dims(const struct gr_policy *p) {
-    return &p->dims;
-}
+const struct gr_dims *gr_policy_dims(const struct gr_policy *p) { return &p->dims; }
 
 /* ---- open and close ---- */
 
-static enum gr_status open_tokenizer(struct gr_policy *p, const char *dir, const struct gr_options *o, struct gr_err *err) {
+static enum gr_status open_tokenizer(struct gr_policy *p, const char *dir, const struct gr_options *o,
+                                     struct gr_err *err)
+{
     char path[GR_PATH_BYTES];
     const char *folder = o->tokenizer_dir;
     if (folder == NULL) {
         GR_TRY(gr_path_join(path, dir, "tokenizer", err));
         folder = path;
         if (!gr_fs_is_dir(path)) {
-            return gr_fail(err, GR_ERR_FORMAT, "%s does not exist: name a folder with the Qwen2 vocab.json and merges.txt as tokenizer", path);
+            return gr_fail(err, GR_ERR_FORMAT,
+                           "%s does not exist: name a folder with the Qwen2 vocab.json and merges.txt as tokenizer",
+                           path);
         }
     }
     GR_TRY(gr_tokenizer_open(folder, &p->tokenizer, err));
     const struct gr_embodiment *e = &p->config->emb;
     p->n_images = e->n_cameras * e->frames_per_camera;
     int max_text = o->max_text_tokens > 0 ? o->max_text_tokens : TEXT_TOKENS_DEFAULT;
-    GR_TRY(gr_prompt_new(p->tokenizer, p->n_images, p->config->dims.vit.tokens, max_text, p->config->formalize_language, &p->prompt, err));
+    GR_TRY(gr_prompt_new(p->tokenizer, p->n_images, p->config->dims.vit.tokens, max_text, p->config->formalize_language,
+                         &p->prompt, err));
     if (gr_prompt_max_tokens(p->prompt) > GR_MAX_POSITIONS) {
-        return gr_fail(err, GR_ERR_USAGE, "%d images and %d text tokens make %d positions, the language model has %d", p->n_images, max_text,
-                       gr_prompt_max_tokens(p->prompt), GR_MAX_POSITIONS);
+        return gr_fail(err, GR_ERR_USAGE, "%d images and %d text tokens make %d positions, the language model has %d",
+                       p->n_images, max_text, gr_prompt_max_tokens(p->prompt), GR_MAX_POSITIONS);
     }
     p->info.max_text_tokens = max_text;
     return GR_OK;
 }
 
-static enum gr_status open_device(struct gr_policy *p, const struct gr_weights *w, unsigned cpu_flags, const struct gr_options *o,
-                                  struct gr_err *err) {
+static enum gr_status open_device(struct gr_policy *p, const struct gr_weights *w, unsigned cpu_flags,
+                                  const struct gr_options *o, struct gr_err *err)
+{
     int32_t image_token = gr_prompt_image_token(p->prompt), largest = gr_tokenizer_size(p->tokenizer) - 1;
-    if (largest >= w->dims.llm.vocab) {
-        return gr_fail(err, GR_ERR_FORMAT, "the tokenizer has ids up to %d, the snapshot's token embedding %d rows: they do not belong together",
-                       largest, w->dims.llm.vocab);
+    /* Embeddings are padded by some hundred rows, never doubled: another vocabulary would give other words their rows. */
+    if (largest >= w->dims.llm.vocab || largest + 1 < w->dims.llm.vocab / 2) {
+        return gr_fail(
+            err, GR_ERR_FORMAT,
+            "the tokenizer has ids up to %d, the snapshot's token embedding %d rows: they do not belong together",
+            largest, w->dims.llm.vocab);
     }
     struct gr_device_cfg cfg = {.threads = o->threads > 0 ? o->threads : gr_cpu_count(),
                                 .cpu_flags = cpu_flags,
@@ -101,7 +102,8 @@ static enum gr_status open_device(struct gr_policy *p, const struct gr_weights *
     return p->ops->load(p->device, w, err);
 }
 
-static enum gr_status make_buffers(struct gr_policy *p, struct gr_err *err) {
+static enum gr_status make_buffers(struct gr_policy *p, struct gr_err *err)
+{
     const size_t side = (size_t)p->dims.vit.image_side;
     p->u8 = malloc(side * side * 3);
     p->pixels = malloc((size_t)p->n_images * side * side * 3 * sizeof(float));
@@ -114,7 +116,8 @@ static enum gr_status make_buffers(struct gr_policy *p, struct gr_err *err) {
     return GR_OK;
 }
 
-static enum gr_status make_info(struct gr_policy *p, struct gr_err *err) {
+static enum gr_status make_info(struct gr_policy *p, struct gr_err *err)
+{
     const struct gr_embodiment *e = &p->config->emb;
     p->groups = calloc((size_t)(e->n_state + e->n_action), sizeof *p->groups);
     if (p->groups == NULL) {
@@ -146,7 +149,9 @@ static enum gr_status make_info(struct gr_policy *p, struct gr_err *err) {
     return GR_OK;
 }
 
-static enum gr_status check_options(const struct gr_options *o, const struct gr_device_ops **ops, unsigned *cpu_flags, struct gr_err *err) {
+static enum gr_status check_options(const struct gr_options *o, const struct gr_device_ops **ops, unsigned *cpu_flags,
+                                    struct gr_err *err)
+{
     const char *device = o->device != NULL ? o->device : "cpu";
     *ops = gr_device_find(device);
     if (*ops == NULL) {
@@ -156,13 +161,15 @@ static enum gr_status check_options(const struct gr_options *o, const struct gr_
         return gr_fail(err, GR_ERR_USAGE, "policy \"%s\" is unknown, this build has: exact", o->precision);
     }
     if (o->threads < 0 || o->max_text_tokens < 0) {
-        return gr_fail(err, GR_ERR_USAGE, "threads and max_text_tokens must not be negative, found %d and %d", o->threads, o->max_text_tokens);
+        return gr_fail(err, GR_ERR_USAGE, "threads and max_text_tokens must not be negative, found %d and %d",
+                       o->threads, o->max_text_tokens);
     }
     *cpu_flags = gr_cpu_detect();
     return gr_cpu_mask(o->cpu, cpu_flags, err);
 }
 
-static enum gr_status open_parts(struct gr_policy *p, const char *dir, const struct gr_options *o, struct gr_err *err) {
+static enum gr_status open_parts(struct gr_policy *p, const char *dir, const struct gr_options *o, struct gr_err *err)
+{
     unsigned cpu_flags;
     GR_TRY(check_options(o, &p->ops, &cpu_flags, err));
     GR_TRY(gr_config_open(dir, o->embodiment != NULL ? o->embodiment : "gr1", &p->config, err));
@@ -170,7 +177,7 @@ static enum gr_status open_parts(struct gr_policy *p, const char *dir, const str
     GR_TRY(gr_preprocess_new(p->config->shortest_image_edge, p->config->crop_fraction, &p->preprocess, err));
     GR_TRY(gr_snapshot_open(dir, &p->snapshot, err));
     struct gr_weights *w;
-    GR_TRY(gr_weights_open(p->snapshot, p->config, &w, err));
+    GR_TRY(gr_weights_open(p->snapshot, p->config, NULL, NULL, &w, err));
     p->dims = w->dims;
     enum gr_status status = open_device(p, w, cpu_flags, o, err);
     gr_weights_free(w);
@@ -179,9 +186,14 @@ static enum gr_status open_parts(struct gr_policy *p, const char *dir, const str
     return make_info(p, err);
 }
 
-enum gr_status gr_policy_open(const char *dir, const struct gr_options *options, struct gr_policy **out, struct gr_err *err) {
+enum gr_status gr_policy_open(const char *dir, const struct gr_options *options, struct gr_policy **out,
+                              struct gr_err *err)
+{
     static const struct gr_options defaults;
     double start = gr_clock_ms();
+    if (dir == NULL || out == NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "gr_policy_open: dir and out must not be NULL");
+    }
     struct gr_policy *p = calloc(1, sizeof *p);
     if (p == NULL) {
         return gr_fail(err, GR_ERR_NOMEM, "no memory for a policy");
@@ -196,7 +208,8 @@ enum gr_status gr_policy_open(const char *dir, const struct gr_options *options,
     return GR_OK;
 }
 
-void gr_policy_close(struct gr_policy *p) {
+void gr_policy_close(struct gr_policy *p)
+{
     if (p == NULL) {
         return;
     }
@@ -219,21 +232,26 @@ void gr_policy_close(struct gr_policy *p) {
 
 /* ---- predict ---- */
 
-static enum gr_status encode_frames(struct gr_policy *p, const struct gr_observation *obs, struct gr_err *err) {
+static enum gr_status encode_frames(struct gr_policy *p, const struct gr_observation *obs, struct gr_err *err)
+{
     if (obs->n_frames != p->n_images) {
-        return gr_fail(err, GR_ERR_INPUT, "%d frames given, embodiment %s has %d cameras with %d frames each", obs->n_frames,
-                       p->info.embodiment, p->info.n_cameras, p->info.frames_per_camera);
+        return gr_fail(err, GR_ERR_INPUT, "%d frames given, embodiment %s has %d cameras with %d frames each",
+                       obs->n_frames, p->info.embodiment, p->info.n_cameras, p->info.frames_per_camera);
     }
     const int side = p->dims.vit.image_side;
     for (int i = 0; i < obs->n_frames; i++) {
         const struct gr_frame *f = &obs->frames[i];
+        if (f->rgb == NULL) {
+            return gr_fail(err, GR_ERR_INPUT, "frame %d has no pixels", i);
+        }
         GR_TRY(gr_preprocess_frame(p->preprocess, f->rgb, f->height, f->width, p->u8, err));
         gr_preprocess_pixels(p->u8, side, p->pixels + (size_t)i * 3 * (size_t)side * (size_t)side);
     }
     return GR_OK;
 }
 
-static enum gr_status encode_noise(struct gr_policy *p, const struct gr_observation *obs, struct gr_err *err) {
+static enum gr_status encode_noise(struct gr_policy *p, const struct gr_observation *obs, struct gr_err *err)
+{
     const size_t A = (size_t)p->dims.dit.max_action, n = (size_t)p->dims.dit.horizon * A;
     if (obs->noise_kind == GR_NOISE_SEED) {
         if (obs->seed > INT64_MAX) {
@@ -241,6 +259,10 @@ static enum gr_status encode_noise(struct gr_policy *p, const struct gr_observat
         }
         gr_noise(obs->seed, p->noise, n);
         return GR_OK;
+    }
+    if (obs->noise == NULL) {
+        return gr_fail(err, GR_ERR_INPUT, "observation has no noise, expected [%d, %d] numbers or a seed",
+                       p->dims.dit.horizon, p->dims.dit.max_action);
     }
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(obs->noise[i])) {
@@ -251,8 +273,30 @@ static enum gr_status encode_noise(struct gr_policy *p, const struct gr_observat
     return GR_OK;
 }
 
+/* What makes the call itself wrong, whatever is observed. */
+static enum gr_status check_call(const struct gr_policy *p, const struct gr_observation *obs,
+                                 const struct gr_chunk *out, struct gr_err *err)
+{
+    if (p == NULL || obs == NULL || out == NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "gr_policy_predict: policy, observation and chunk must not be NULL");
+    }
+    if (out->steps != p->info.action_steps || out->dim != p->info.action_dim || out->horizon != p->info.horizon ||
+        out->max_action_dim != p->info.max_action_dim) {
+        return gr_fail(err, GR_ERR_USAGE,
+                       "the chunk is for %d x %d actions, this policy has %d x %d: use its own gr_chunk_new",
+                       out->steps, out->dim, p->info.action_steps, p->info.action_dim);
+    }
+    if ((obs->noise_kind != GR_NOISE_SEED && obs->noise_kind != GR_NOISE_GIVEN) ||
+        (obs->state_dtype != GR_STATE_F32 && obs->state_dtype != GR_STATE_F64)) {
+        return gr_fail(err, GR_ERR_USAGE, "noise_kind %d or state_dtype %d is unknown", (int)obs->noise_kind,
+                       (int)obs->state_dtype);
+    }
+    return GR_OK;
+}
+
 /* Request-level taps, so that a check sees where a difference begins. */
-static void put_inputs(const struct gr_policy *p, const struct gr_model_input *in, const struct gr_tap_sink *taps) {
+static void put_inputs(const struct gr_policy *p, const struct gr_model_input *in, const struct gr_tap_sink *taps)
+{
     const int side = p->dims.vit.image_side;
     taps->put(taps->user, "pixel_values", in->pixels, 3 * side * in->n_images, side, side);
     for (int i = 0; i < in->n_tokens; i++) {
@@ -263,10 +307,17 @@ static void put_inputs(const struct gr_policy *p, const struct gr_model_input *i
     taps->put(taps->user, "noise", in->noise, p->dims.dit.horizon, p->dims.dit.max_action, p->dims.dit.max_action);
 }
 
-static enum gr_status encode(struct gr_policy *p, const struct gr_observation *obs, struct gr_model_input *in, struct gr_chunk *out,
-                             struct gr_err *err) {
+static enum gr_status encode(struct gr_policy *p, const struct gr_observation *obs, struct gr_model_input *in,
+                             struct gr_chunk *out, struct gr_err *err)
+{
     struct gr_prompt_ids ids;
     bool f64 = obs->state_dtype == GR_STATE_F64;
+    if (obs->frames == NULL || obs->instruction == NULL || obs->state == NULL) {
+        return gr_fail(err, GR_ERR_INPUT, "observation has no %s",
+                       obs->frames == NULL        ? "frames"
+                       : obs->instruction == NULL ? "instruction"
+                                                  : "state");
+    }
     GR_TRY(encode_frames(p, obs, err));
     GR_TRY(gr_prompt_encode(p->prompt, obs->instruction, &ids, err));
     GR_TRY(gr_state_encode(p->config, obs->state, obs->state_dim, f64, p->state, err));
@@ -283,8 +334,10 @@ static enum gr_status encode(struct gr_policy *p, const struct gr_observation *o
 }
 
 enum gr_status gr_policy_predict_taps(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
-                                      const struct gr_tap_sink *taps, struct gr_err *err) {
+                                      const struct gr_tap_sink *taps, struct gr_err *err)
+{
     struct gr_model_input in;
+    GR_TRY(check_call(p, obs, out, err));
     struct gr_timing *time = &out->timing;
     double start = gr_clock_ms();
     GR_TRY(encode(p, obs, &in, out, err));
@@ -294,20 +347,28 @@ enum gr_status gr_policy_predict_taps(struct gr_policy *p, const struct gr_obser
     }
     GR_TRY(p->ops->predict(p->device, &in, out->normalized, time, taps, err));
     double decode = gr_clock_ms();
-    GR_TRY(gr_actions_decode(p->config, out->normalized, obs->state, obs->state_dtype == GR_STATE_F64, out->actions, err));
+    GR_TRY(
+        gr_actions_decode(p->config, out->normalized, obs->state, obs->state_dtype == GR_STATE_F64, out->actions, err));
     double end = gr_clock_ms();
     time->decode_actions = end - decode;
     time->total = end - start;
     return GR_OK;
 }
 
-enum gr_status gr_policy_predict(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out, struct gr_err *err) {
+enum gr_status gr_policy_predict(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
+                                 struct gr_err *err)
+{
     return gr_policy_predict_taps(p, obs, out, NULL, err);
 }
 
-enum gr_status gr_chunk_new(const struct gr_policy *p, struct gr_chunk **out, struct gr_err *err) {
+enum gr_status gr_chunk_new(const struct gr_policy *p, struct gr_chunk **out, struct gr_err *err)
+{
+    if (p == NULL || out == NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "gr_chunk_new: policy and out must not be NULL");
+    }
     struct gr_chunk *c = calloc(1, sizeof *c);
-    size_t actions = (size_t)p->info.action_steps * (size_t)p->info.action_dim, normalized = (size_t)p->info.horizon * (size_t)p->info.max_action_dim;
+    size_t actions = (size_t)p->info.action_steps * (size_t)p->info.action_dim,
+           normalized = (size_t)p->info.horizon * (size_t)p->info.max_action_dim;
     if (c != NULL) {
         c->actions = calloc(actions, sizeof(float));
         c->normalized = calloc(normalized, sizeof(float));
@@ -324,7 +385,8 @@ enum gr_status gr_chunk_new(const struct gr_policy *p, struct gr_chunk **out, st
     return GR_OK;
 }
 
-void gr_chunk_free(struct gr_chunk *c) {
+void gr_chunk_free(struct gr_chunk *c)
+{
     if (c != NULL) {
         free(c->actions);
         free(c->normalized);

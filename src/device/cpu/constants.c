@@ -11,13 +11,15 @@
 #include "device/cpu/cpu_device.h"
 
 /* Time of Euler step k: int(k / steps * buckets). */
-static float step_time(const struct gr_dims *d, int k) {
+static float step_time(const struct gr_dims *d, int k)
+{
     return (float)(int)((double)k / (double)d->dit.steps * (double)d->dit.time_buckets);
 }
 
 /* ---- position table: separable triangle filter, half-pixel centres ---- */
 
-static void triangle_row(double *row, int n, int g, int i) {
+static void triangle_row(double *row, int n, int g, int i)
+{
     double scale = (double)n / g, support = scale > 1.0 ? scale : 1.0, centre = scale * (i + 0.5), sum = 0.0;
     int lo = (int)(centre - support + 0.5), hi = (int)(centre + support + 0.5);
     lo = lo < 0 ? 0 : lo;
@@ -32,12 +34,13 @@ static void triangle_row(double *row, int n, int g, int i) {
     }
 }
 
-static enum gr_status resize_positions(struct gr_device *dev, const struct gr_tensor *table, struct gr_err *err) {
+static enum gr_status resize_positions(struct gr_device *dev, const struct gr_tensor *table, struct gr_err *err)
+{
     const int n = dev->dims.vit.table_side, g = dev->dims.vit.grid, D = dev->dims.vit.hidden;
     GR_TRY(gr_cpu_floats(dev, (size_t)dev->dims.vit.patches, (size_t)D, "position table", &dev->net.vit_pos, err));
     if (n == g) {
         gr_tensor_to_f32(table, 0, (size_t)n * (size_t)n * (size_t)D, dev->net.vit_pos);
-        return GR_OK;
+        return gr_cpu_check_finite(dev->net.vit_pos, (size_t)n * (size_t)n * (size_t)D, table, err);
     }
     double *m = calloc((size_t)g * (size_t)n, sizeof *m);
     if (m == NULL) {
@@ -53,7 +56,9 @@ static enum gr_status resize_positions(struct gr_device *dev, const struct gr_te
             for (int a = 0; a < n; a++) {
                 for (int b = 0; my[a] != 0.0 && b < n; b++) {
                     if (mx[b] != 0.0) {
-                        sum += my[a] * mx[b] * (double)gr_tensor_f32(table, ((size_t)a * (size_t)n + (size_t)b) * (size_t)D + (size_t)c);
+                        sum +=
+                            my[a] * mx[b] *
+                            (double)gr_tensor_f32(table, ((size_t)a * (size_t)n + (size_t)b) * (size_t)D + (size_t)c);
                     }
                 }
             }
@@ -61,10 +66,11 @@ static enum gr_status resize_positions(struct gr_device *dev, const struct gr_te
         }
     }
     free(m);
-    return GR_OK;
+    return gr_cpu_check_finite(dev->net.vit_pos, (size_t)g * (size_t)g * (size_t)D, table, err);
 }
 
-static enum gr_status rotary_tables(struct gr_device *dev, struct gr_err *err) {
+static enum gr_status rotary_tables(struct gr_device *dev, struct gr_err *err)
+{
     const int half = dev->dims.llm.head_dim / 2, rows = dev->cfg.max_tokens;
     GR_TRY(gr_cpu_floats(dev, (size_t)rows, (size_t)half, "rotary table", &dev->net.rope_cos, err));
     GR_TRY(gr_cpu_floats(dev, (size_t)rows, (size_t)half, "rotary table", &dev->net.rope_sin, err));
@@ -86,15 +92,17 @@ struct product {
     struct gr_gemm g;
 };
 
-static void product_share(int id, int n, void *arg) {
+static void product_share(int id, int n, void *arg)
+{
     struct product *p = arg;
     int panels = p->g.w->panels;
     p->dev->kernels.gemm(&p->g, (int)((long)panels * id / n), (int)((long)panels * (id + 1) / n), p->dev->s.thread[id]);
 }
 
 /* out [m, n] = x [m, k] w + b. */
-static enum gr_status product(struct gr_device *dev, const float *x, int m, int k, const struct cpu_source *src, enum gr_epilogue e,
-                              float *out, int ldo, struct gr_err *err) {
+static enum gr_status product(struct gr_device *dev, const float *x, int m, int k, const struct cpu_source *src,
+                              enum gr_epilogue e, float *out, int ldo, struct gr_err *err)
+{
     struct cpu_temp_mat w;
     GR_TRY(gr_cpu_temp_mat(dev, src, k, &w, err));
     struct gr_acts acts = {.m = m, .k = k, .k_pad = gr_pad16(k), .data = dev->s.pack};
@@ -108,7 +116,8 @@ static enum gr_status product(struct gr_device *dev, const float *x, int m, int 
 /* ---- everything that sees only the time ---- */
 
 /* DiT time embedding: [cos(t f) | sin(t f)], f_i = exp(-i ln(period) / (half - 1)). */
-static void time_waves(const struct gr_dims *d, float *out) {
+static void time_waves(const struct gr_dims *d, float *out)
+{
     const int half = d->dit.time_channels / 2;
     for (int k = 0; k < d->dit.steps; k++) {
         float t = step_time(d, k), *row = out + (size_t)k * (size_t)d->dit.time_channels;
@@ -122,7 +131,8 @@ static void time_waves(const struct gr_dims *d, float *out) {
 }
 
 /* Action encoder: tau = [sin(t f) | cos(t f)], f_i = exp(-i ln(period) / half). */
-static void action_waves(const struct gr_dims *d, float *out) {
+static void action_waves(const struct gr_dims *d, float *out)
+{
     const int half = d->dit.width / 2;
     const float step = (float)log(GR_TIME_PERIOD) / (float)half;
     for (int k = 0; k < d->dit.steps; k++) {
@@ -135,7 +145,8 @@ static void action_waves(const struct gr_dims *d, float *out) {
     }
 }
 
-static enum gr_status time_embedding(struct gr_device *dev, const struct gr_weights *w, float *silu, struct gr_err *err) {
+static enum gr_status time_embedding(struct gr_device *dev, const struct gr_weights *w, float *silu, struct gr_err *err)
+{
     const struct gr_dims *d = &dev->dims;
     const int steps = d->dit.steps, D = d->dit.width;
     float *waves = dev->s.wide, *hidden = dev->s.attn;
@@ -152,7 +163,8 @@ static enum gr_status time_embedding(struct gr_device *dev, const struct gr_weig
 
 /* Turns rows [first D | second D] into gamma = 1 + scale and beta = shift of each step. */
 static void split_modulation(const struct gr_dims *d, const float *rows, bool scale_first, float eps, float *store,
-                             struct gr_row_norm *out) {
+                             struct gr_row_norm *out)
+{
     const int D = d->dit.width;
     for (int k = 0; k < d->dit.steps; k++) {
         const float *row = rows + (size_t)k * 2 * (size_t)D;
@@ -165,7 +177,9 @@ static void split_modulation(const struct gr_dims *d, const float *rows, bool sc
     }
 }
 
-static enum gr_status modulations(struct gr_device *dev, const struct gr_weights *w, const float *silu, struct gr_err *err) {
+static enum gr_status modulations(struct gr_device *dev, const struct gr_weights *w, const float *silu,
+                                  struct gr_err *err)
+{
     const struct gr_dims *d = &dev->dims;
     const int steps = d->dit.steps, D = d->dit.width, layers = d->dit.layers;
     const size_t each = (size_t)steps * 2 * (size_t)D;
@@ -178,7 +192,8 @@ static enum gr_status modulations(struct gr_device *dev, const struct gr_weights
     dev->net.out_norm = norms; /* the block's owner; out_norm comes first */
     for (int i = 0; i <= layers; i++) {
         bool last = i == layers;
-        struct cpu_source src = {.w = last ? &w->proj_out1.w : &w->dit[i].ada.w, .b = last ? &w->proj_out1.b : &w->dit[i].ada.b};
+        struct cpu_source src = {.w = last ? &w->proj_out1.w : &w->dit[i].ada.w,
+                                 .b = last ? &w->proj_out1.b : &w->dit[i].ada.b};
         GR_TRY(product(dev, silu, steps, D, &src, GR_EPI_STORE, rows, 2 * D, err));
         gr_snapshot_done(w->snap, src.w);
         struct gr_row_norm *out = last ? norms : norms + (size_t)(i + 1) * (size_t)steps;
@@ -188,26 +203,31 @@ static enum gr_status modulations(struct gr_device *dev, const struct gr_weights
             dev->net.dit[i].norm1 = out;
         }
         if (dev->cfg.progress != NULL) {
-            dev->cfg.progress(dev->cfg.progress_user, "computing constants", (uint64_t)i + 1, (uint64_t)layers + 1);
+            const uint64_t each_bytes = src.w->bytes; /* all AdaLN matrices have one shape */
+            dev->cfg.progress(dev->cfg.progress_user, "compute constants", ((uint64_t)i + 1) * each_bytes,
+                              ((uint64_t)layers + 1) * each_bytes);
         }
     }
     dev->net.plain_norm = (struct gr_row_norm){.kind = GR_ROW_LAYER, .eps = GR_DIT_EPS};
     return GR_OK;
 }
 
-static enum gr_status action_constants(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err) {
+static enum gr_status action_constants(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
+{
     const struct gr_dims *d = &dev->dims;
     const int steps = d->dit.steps, D = d->dit.width, ld = dev->net.action2.panels * GR_PANEL;
-    GR_TRY(gr_cpu_floats(dev, (size_t)steps, (size_t)ld, "time half of the action encoder", &dev->net.action_bias, err));
+    GR_TRY(
+        gr_cpu_floats(dev, (size_t)steps, (size_t)ld, "time half of the action encoder", &dev->net.action_bias, err));
     action_waves(d, dev->s.wide);
     struct cpu_source src = {.w = &w->action2.w, .b = &w->action2.b, .per_slot = true, .slot = dev->cfg.slot, .in0 = D};
     GR_TRY(product(dev, dev->s.wide, steps, D, &src, GR_EPI_STORE, dev->net.action_bias, ld, err));
     GR_TRY(gr_cpu_floats(dev, (size_t)d->dit.horizon, (size_t)D, "action position table", &dev->net.action_pos, err));
     gr_tensor_to_f32(&w->action_pos, 0, (size_t)d->dit.horizon * (size_t)D, dev->net.action_pos);
-    return GR_OK;
+    return gr_cpu_check_finite(dev->net.action_pos, (size_t)d->dit.horizon * (size_t)D, &w->action_pos, err);
 }
 
-enum gr_status gr_cpu_constants(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err) {
+enum gr_status gr_cpu_constants(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
+{
     const struct gr_dims *d = &dev->dims;
     GR_TRY(resize_positions(dev, &w->vit_pos, err));
     GR_TRY(rotary_tables(dev, err));

@@ -9,13 +9,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-enum { STAGE_START, STAGE_VISION, STAGE_LLM, STAGE_ADAPTER, STAGE_DENOISE };
+static size_t max_of(size_t a, size_t b) { return a > b ? a : b; }
 
-static size_t max_of(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
-static void close_device(struct gr_device *dev) {
+static void close_device(struct gr_device *dev)
+{
     if (dev == NULL) {
         return;
     }
@@ -33,7 +30,8 @@ static void close_device(struct gr_device *dev) {
     free(dev);
 }
 
-static enum gr_status open_device(const struct gr_device_cfg *cfg, struct gr_device **out, struct gr_err *err) {
+static enum gr_status open_device(const struct gr_device_cfg *cfg, struct gr_device **out, struct gr_err *err)
+{
     struct gr_device *dev = calloc(1, sizeof *dev);
     if (dev == NULL) {
         return gr_fail(err, GR_ERR_NOMEM, "no memory for the CPU device");
@@ -57,7 +55,8 @@ struct extent {
     int rows, k, keys, head;        /* largest of each, for kernel scratch */
 };
 
-static void grow(struct extent *e, size_t rows, size_t width, size_t wide, size_t attn, size_t ff, int keys, int head) {
+static void grow(struct extent *e, size_t rows, size_t width, size_t wide, size_t attn, size_t ff, int keys, int head)
+{
     size_t k = max_of(max_of(width, attn), ff);
     e->x = max_of(e->x, rows * width);
     e->wide = max_of(e->wide, rows * wide);
@@ -70,26 +69,32 @@ static void grow(struct extent *e, size_t rows, size_t width, size_t wide, size_
     e->head = (int)max_of((size_t)e->head, (size_t)head);
 }
 
-static struct extent measure(const struct gr_device *dev) {
+static struct extent measure(const struct gr_device *dev)
+{
     const struct gr_dims *d = &dev->dims;
     const size_t images = (size_t)dev->cfg.max_images, S = (size_t)dev->cfg.max_tokens;
-    const size_t V = (size_t)d->vit.hidden, U = V * GR_UNSHUFFLE * GR_UNSHUFFLE, L = (size_t)d->llm.hidden, D = (size_t)d->dit.width;
-    const size_t Q = (size_t)d->llm.heads * (size_t)d->llm.head_dim, K = (size_t)d->llm.kv_heads * (size_t)d->llm.head_dim;
+    const size_t V = (size_t)d->vit.hidden, U = V * GR_UNSHUFFLE * GR_UNSHUFFLE, L = (size_t)d->llm.hidden,
+                 D = (size_t)d->dit.width;
+    const size_t Q = (size_t)d->llm.heads * (size_t)d->llm.head_dim,
+                 K = (size_t)d->llm.kv_heads * (size_t)d->llm.head_dim;
     const size_t narrow = max_of(max_of((size_t)d->dit.hidden, (size_t)d->dit.out), (size_t)d->dit.max_action);
     struct extent e = {0};
-    grow(&e, images * (size_t)d->vit.patches, V, 3 * V, V, (size_t)d->vit.mlp, d->vit.patches, d->vit.hidden / d->vit.heads);
+    grow(&e, images * (size_t)d->vit.patches, V, 3 * V, V, (size_t)d->vit.mlp, d->vit.patches,
+         d->vit.hidden / d->vit.heads);
     grow(&e, images * (size_t)d->vit.tokens, L, U, L, max_of(L, U), 1, 1); /* connector */
     grow(&e, images * (size_t)d->vit.patches, V, 3 * GR_PATCH * GR_PATCH, V, 3 * GR_PATCH * GR_PATCH, 1, 1);
     grow(&e, S, L, Q + 2 * K, Q, (size_t)d->llm.mlp, dev->cfg.max_tokens, d->llm.head_dim);
-    grow(&e, (size_t)d->dit.horizon + 1, max_of(D, narrow), max_of(3 * D, narrow), max_of(D, narrow), max_of((size_t)d->dit.mlp, D), 1,
-         d->dit.head_dim);
+    grow(&e, (size_t)d->dit.horizon + 1, max_of(D, narrow), max_of(3 * D, narrow), max_of(D, narrow),
+         max_of((size_t)d->dit.mlp, D), 1, d->dit.head_dim);
     grow(&e, 1, (size_t)d->dit.max_state, 1, 1, 1, 1, 1);
-    /* Constants at load: one row a step. */
-    grow(&e, (size_t)d->dit.steps, D, max_of(D, (size_t)d->dit.time_channels), D, 2 * D, 1, 1);
+    /* Constants at load: one row a step; the time channels are packed too and may be wider than anything else here. */
+    const size_t C = (size_t)d->dit.time_channels;
+    grow(&e, (size_t)d->dit.steps, max_of(D, C), max_of(D, C), D, 2 * D, 1, 1);
     return e;
 }
 
-static enum gr_status thread_scratch(struct gr_device *dev, const struct extent *e, struct gr_err *err) {
+static enum gr_status thread_scratch(struct gr_device *dev, const struct extent *e, struct gr_err *err)
+{
     size_t bytes = max_of(gr_row_scratch_bytes(e->k), gr_gemm_scratch_bytes(e->rows));
     bytes = max_of(bytes, gr_attention_scratch_bytes(e->rows, e->keys, e->head));
     dev->s.thread = calloc((size_t)dev->cfg.threads, sizeof *dev->s.thread);
@@ -105,7 +110,8 @@ static enum gr_status thread_scratch(struct gr_device *dev, const struct extent 
     return GR_OK;
 }
 
-static enum gr_status make_scratch(struct gr_device *dev, struct gr_err *err) {
+static enum gr_status make_scratch(struct gr_device *dev, struct gr_err *err)
+{
     const struct gr_dims *d = &dev->dims;
     struct cpu_scratch *s = &dev->s;
     const size_t images = (size_t)dev->cfg.max_images, S = (size_t)dev->cfg.max_tokens, L = (size_t)d->llm.hidden;
@@ -122,8 +128,11 @@ static enum gr_status make_scratch(struct gr_device *dev, struct gr_err *err) {
     GR_TRY(gr_cpu_floats(dev, (size_t)d->dit.width, 1, "state features", &s->state, err));
     GR_TRY(gr_cpu_floats(dev, chunk, 1, "actions", &s->action, err));
     GR_TRY(gr_cpu_floats(dev, chunk, 1, "velocity", &s->velocity, err));
-    for (int i = 0; i < d->dit.layers; i += 2) {
-        GR_TRY(gr_cpu_floats(dev, S, 2 * (size_t)d->dit.width, "cross keys and values", &dev->net.dit[i].kv_cache, err));
+    const size_t cross = ((size_t)d->dit.layers + 1) / 2, kv = S * 2 * (size_t)d->dit.width;
+    float *cache;
+    GR_TRY(gr_cpu_floats(dev, cross, kv, "cross keys and values", &cache, err));
+    for (size_t i = 0; i < cross; i++) {
+        dev->net.dit[2 * i].kv_cache = cache + i * kv;
     }
     s->text_rows = calloc(2 * S, sizeof *s->text_rows);
     if (s->text_rows == NULL) {
@@ -133,7 +142,8 @@ static enum gr_status make_scratch(struct gr_device *dev, struct gr_err *err) {
     return thread_scratch(dev, &e, err);
 }
 
-static enum gr_status load(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err) {
+static enum gr_status load(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
+{
     GR_TRY(gr_cpu_load(dev, w, err));
     GR_TRY(make_scratch(dev, err));
     return gr_cpu_constants(dev, w, err);
@@ -141,36 +151,40 @@ static enum gr_status load(struct gr_device *dev, const struct gr_weights *w, st
 
 /* ---- predict ---- */
 
-static void stage_done(struct cpu_thread *t, int stage) {
+static void stage_done(struct cpu_thread *t, int stage)
+{
     if (t->id == 0) {
         t->run->stage_ms[stage] = gr_clock_ms();
     }
 }
 
-static void run(int id, int n, void *arg) {
+static void run(int id, int n, void *arg)
+{
     struct cpu_run *r = arg;
     struct cpu_thread t = {.run = r, .dev = r->dev, .id = id, .n = n};
     gr_cpu_vision(&t);
-    stage_done(&t, STAGE_VISION);
+    stage_done(&t, CPU_VISION);
     gr_cpu_llm(&t);
-    stage_done(&t, STAGE_LLM);
+    stage_done(&t, CPU_LLM);
     gr_cpu_adapter(&t);
-    stage_done(&t, STAGE_ADAPTER);
+    stage_done(&t, CPU_ADAPTER);
     gr_cpu_denoise(&t);
-    stage_done(&t, STAGE_DENOISE);
+    stage_done(&t, CPU_DENOISE);
 }
 
 /* Checks ids and sorts the sequence into text and image rows. */
-static enum gr_status sort_rows(struct gr_device *dev, const struct gr_model_input *in, struct gr_err *err) {
+static enum gr_status sort_rows(struct gr_device *dev, const struct gr_model_input *in, struct gr_err *err)
+{
     const int images = in->n_images, expected = images * dev->dims.vit.tokens;
     if (images < 1 || images > dev->cfg.max_images || in->n_tokens < 1 || in->n_tokens > dev->cfg.max_tokens) {
-        return gr_fail(err, GR_ERR_INPUT, "%d images and %d tokens, the device was opened for at most %d and %d", images, in->n_tokens,
-                       dev->cfg.max_images, dev->cfg.max_tokens);
+        return gr_fail(err, GR_ERR_INPUT, "%d images and %d tokens, the device was opened for at most %d and %d",
+                       images, in->n_tokens, dev->cfg.max_images, dev->cfg.max_tokens);
     }
     int text = 0, image = 0;
     for (int i = 0; i < in->n_tokens; i++) {
         if (in->ids[i] < 0 || in->ids[i] >= dev->dims.llm.vocab) {
-            return gr_fail(err, GR_ERR_INPUT, "token %d has id %d, the embedding has %d rows", i, in->ids[i], dev->dims.llm.vocab);
+            return gr_fail(err, GR_ERR_INPUT, "token %d has id %d, the embedding has %d rows", i, in->ids[i],
+                           dev->dims.llm.vocab);
         }
         if (in->ids[i] == dev->cfg.image_token) {
             dev->s.image_rows[image++] = i;
@@ -179,34 +193,37 @@ static enum gr_status sort_rows(struct gr_device *dev, const struct gr_model_inp
         }
     }
     if (image != expected || text == 0) {
-        return gr_fail(err, GR_ERR_INPUT, "the prompt has %d image tokens and %d others, expected %d and at least 1", image, text, expected);
+        return gr_fail(err, GR_ERR_INPUT, "the prompt has %d image tokens and %d others, expected %d and at least 1",
+                       image, text, expected);
     }
     return GR_OK;
 }
 
-static enum gr_status predict(struct gr_device *dev, const struct gr_model_input *in, float *action, struct gr_timing *time,
-                              const struct gr_tap_sink *taps, struct gr_err *err) {
+static enum gr_status predict(struct gr_device *dev, const struct gr_model_input *in, float *action,
+                              struct gr_timing *time, const struct gr_tap_sink *taps, struct gr_err *err)
+{
     GR_TRY(sort_rows(dev, in, err));
     struct cpu_run r = {.dev = dev, .in = in, .taps = taps};
-    r.stage_ms[STAGE_START] = gr_clock_ms();
+    r.stage_ms[CPU_START] = gr_clock_ms();
     gr_pool_run(dev->pool, run, &r);
     memcpy(action, dev->s.action, (size_t)dev->dims.dit.horizon * (size_t)dev->dims.dit.max_action * sizeof(float));
     const double *ms = r.stage_ms;
-    time->vision = ms[STAGE_VISION] - ms[STAGE_START];
-    time->llm = ms[STAGE_LLM] - ms[STAGE_VISION];
-    time->adapter = ms[STAGE_ADAPTER] - ms[STAGE_LLM];
-    time->denoise = ms[STAGE_DENOISE] - ms[STAGE_ADAPTER];
-    time->device = ms[STAGE_DENOISE] - ms[STAGE_START];
+    time->vision = ms[CPU_VISION] - ms[CPU_START];
+    time->llm = ms[CPU_LLM] - ms[CPU_VISION];
+    time->adapter = ms[CPU_ADAPTER] - ms[CPU_LLM];
+    time->denoise = ms[CPU_DENOISE] - ms[CPU_ADAPTER];
+    time->device = ms[CPU_DENOISE] - ms[CPU_START];
     return GR_OK;
 }
 
-static const char *isa(const struct gr_device *dev) {
-    return dev->kernels.isa;
-}
+static const char *isa(const struct gr_device *dev) { return dev->kernels.isa; }
 
-static uint64_t weight_bytes(const struct gr_device *dev) {
-    return dev->weights_bytes;
-}
+static uint64_t weight_bytes(const struct gr_device *dev) { return dev->weights_bytes; }
 
-const struct gr_device_ops gr_device_cpu = {
-    .name = "cpu", .open = open_device, .load = load, .predict = predict, .close = close_device, .isa = isa, .weight_bytes = weight_bytes};
+const struct gr_device_ops gr_device_cpu = {.name = "cpu",
+                                            .open = open_device,
+                                            .load = load,
+                                            .predict = predict,
+                                            .close = close_device,
+                                            .isa = isa,
+                                            .weight_bytes = weight_bytes};

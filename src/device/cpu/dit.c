@@ -6,7 +6,8 @@
 
 #include "device/cpu/cpu_device.h"
 
-static void cross_keys_values(struct cpu_thread *t, bool text, const int32_t *rows, int n) {
+static void cross_keys_values(struct cpu_thread *t, bool text, const int32_t *rows, int n)
+{
     struct gr_device *dev = t->dev;
     const int L = dev->dims.llm.hidden, W = 2 * dev->dims.dit.width;
     gr_cpu_pack(t, dev->s.vl, L, rows, n, L, NULL);
@@ -18,11 +19,10 @@ static void cross_keys_values(struct cpu_thread *t, bool text, const int32_t *ro
     }
 }
 
-static int image_rows(const struct cpu_thread *t) {
-    return t->run->in->n_images * t->dev->dims.vit.tokens;
-}
+static int image_rows(const struct cpu_thread *t) { return t->run->in->n_images * t->dev->dims.vit.tokens; }
 
-void gr_cpu_adapter(struct cpu_thread *t) {
+void gr_cpu_adapter(struct cpu_thread *t)
+{
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const struct gr_model_input *in = t->run->in;
@@ -42,7 +42,8 @@ void gr_cpu_adapter(struct cpu_thread *t) {
 }
 
 /* Actions to rows 1.. of x: W3 silu(W2 [W1 a | tau]), then the position rows. */
-static void encode_actions(struct cpu_thread *t, int step) {
+static void encode_actions(struct cpu_thread *t, int step)
+{
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const int N = d->dit.horizon, A = d->dit.max_action, D = d->dit.width;
@@ -50,7 +51,8 @@ static void encode_actions(struct cpu_thread *t, int step) {
     gr_cpu_pack(t, dev->s.action, A, NULL, N, A, NULL);
     gr_cpu_gemm(t, &dev->net.action1, NULL, GR_EPI_STORE, u, D);
     gr_cpu_pack(t, u, D, NULL, N, D, NULL);
-    gr_cpu_gemm(t, &dev->net.action2, dev->net.action_bias + (size_t)step * (size_t)dev->net.action2.panels * GR_PANEL, GR_EPI_SILU, v, D);
+    gr_cpu_gemm(t, &dev->net.action2, dev->net.action_bias + (size_t)step * (size_t)dev->net.action2.panels * GR_PANEL,
+                GR_EPI_SILU, v, D);
     gr_cpu_pack(t, v, D, NULL, N, D, NULL);
     gr_cpu_gemm(t, &dev->net.action3, NULL, GR_EPI_STORE, rows, D);
     gr_cpu_tap(t, rows, N, D, D, "action_features.step%d", step);
@@ -65,7 +67,8 @@ static void encode_actions(struct cpu_thread *t, int step) {
     gr_cpu_barrier(t);
 }
 
-static void block(struct cpu_thread *t, int i, int step) {
+static void block(struct cpu_thread *t, int i, int step)
+{
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const struct cpu_dit_block *b = &dev->net.dit[i];
@@ -74,8 +77,20 @@ static void block(struct cpu_thread *t, int i, int step) {
     const int W = b->cross ? D : 3 * D;
     gr_cpu_pack(t, x, D, NULL, T, D, &b->norm1[step]);
     gr_cpu_gemm(t, &b->q, NULL, GR_EPI_STORE, wide, W);
-    struct cpu_heads h = {.q = wide, .k = wide + D, .v = wide + 2 * D, .ldq = W, .ldk = W, .ldv = W, .o = attn, .ldo = D,
-                          .heads = d->dit.heads, .share = 1, .groups = 1, .m = T, .s = T, .d = d->dit.head_dim};
+    struct cpu_heads h = {.q = wide,
+                          .k = wide + D,
+                          .v = wide + 2 * D,
+                          .ldq = W,
+                          .ldk = W,
+                          .ldv = W,
+                          .o = attn,
+                          .ldo = D,
+                          .heads = d->dit.heads,
+                          .share = 1,
+                          .groups = 1,
+                          .m = T,
+                          .s = T,
+                          .d = d->dit.head_dim};
     if (b->cross) {
         h.k = b->kv_cache;
         h.v = b->kv_cache + D;
@@ -92,7 +107,8 @@ static void block(struct cpu_thread *t, int i, int step) {
     gr_cpu_tap(t, x, T, D, D, "dit.block%d.step%d", i, step);
 }
 
-static void decode_velocity(struct cpu_thread *t, int step) {
+static void decode_velocity(struct cpu_thread *t, int step)
+{
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const int N = d->dit.horizon, D = d->dit.width, O = d->dit.out, H = d->dit.hidden, A = d->dit.max_action;
@@ -107,7 +123,8 @@ static void decode_velocity(struct cpu_thread *t, int step) {
     gr_cpu_tap(t, dev->s.velocity, N, A, A, "velocity.step%d", step);
 }
 
-void gr_cpu_denoise(struct cpu_thread *t) {
+void gr_cpu_denoise(struct cpu_thread *t)
+{
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const int N = d->dit.horizon, A = d->dit.max_action, D = d->dit.width;

@@ -6,7 +6,8 @@
 #include "device/cpu/cpu_device.h"
 
 /* Row r: embedding of its token, or the next image token's features. text_rows and image_rows were filled before. */
-static void embed_tokens(struct cpu_thread *t, int S, int D) {
+static void embed_tokens(struct cpu_thread *t, int S, int D)
+{
     struct gr_device *dev = t->dev;
     const struct gr_model_input *in = t->run->in;
     int r0, r1, image = 0;
@@ -25,7 +26,8 @@ static void embed_tokens(struct cpu_thread *t, int S, int D) {
     gr_cpu_tap(t, dev->s.x, S, D, D, "llm.input");
 }
 
-static void layer(struct cpu_thread *t, int S, int i) {
+static void layer(struct cpu_thread *t, int S, int i)
+{
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const struct cpu_llm_layer *l = &dev->net.llm[i];
@@ -36,11 +38,25 @@ static void layer(struct cpu_thread *t, int S, int i) {
     gr_cpu_gemm(t, &l->qkv, NULL, GR_EPI_STORE, qkv, W);
     int r0, r1;
     gr_cpu_share(t, S, &r0, &r1);
-    dev->kernels.rms_rope(qkv, W, d->llm.heads, Dh, l->q_gamma, GR_LLM_EPS, dev->net.rope_cos, dev->net.rope_sin, r0, r1);
-    dev->kernels.rms_rope(qkv + Q, W, d->llm.kv_heads, Dh, l->k_gamma, GR_LLM_EPS, dev->net.rope_cos, dev->net.rope_sin, r0, r1);
+    dev->kernels.rms_rope(qkv, W, d->llm.heads, Dh, l->q_gamma, GR_LLM_EPS, dev->net.rope_cos, dev->net.rope_sin, r0,
+                          r1);
+    dev->kernels.rms_rope(qkv + Q, W, d->llm.kv_heads, Dh, l->k_gamma, GR_LLM_EPS, dev->net.rope_cos, dev->net.rope_sin,
+                          r0, r1);
     gr_cpu_barrier(t);
-    struct cpu_heads h = {.q = qkv, .k = qkv + Q, .v = qkv + Q + K, .ldq = W, .ldk = W, .ldv = W, .o = attn, .ldo = Q,
-                          .heads = d->llm.heads, .share = d->llm.heads / d->llm.kv_heads, .groups = 1, .m = S, .s = S, .d = Dh,
+    struct cpu_heads h = {.q = qkv,
+                          .k = qkv + Q,
+                          .v = qkv + Q + K,
+                          .ldq = W,
+                          .ldk = W,
+                          .ldv = W,
+                          .o = attn,
+                          .ldo = Q,
+                          .heads = d->llm.heads,
+                          .share = d->llm.heads / d->llm.kv_heads,
+                          .groups = 1,
+                          .m = S,
+                          .s = S,
+                          .d = Dh,
                           .causal = true};
     gr_cpu_attention(t, &h);
     gr_cpu_pack(t, attn, Q, NULL, S, Q, NULL);
@@ -52,7 +68,8 @@ static void layer(struct cpu_thread *t, int S, int i) {
     gr_cpu_tap(t, x, S, D, D, "llm.layer%d", i);
 }
 
-void gr_cpu_llm(struct cpu_thread *t) {
+void gr_cpu_llm(struct cpu_thread *t)
+{
     struct gr_device *dev = t->dev;
     const int S = t->run->in->n_tokens, D = dev->dims.llm.hidden;
     embed_tokens(t, S, D);

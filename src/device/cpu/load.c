@@ -19,7 +19,9 @@ struct job_list {
     struct gr_err *err;
 };
 
-enum gr_status gr_cpu_floats(struct gr_device *dev, size_t a, size_t b, const char *what, float **out, struct gr_err *err) {
+enum gr_status gr_cpu_floats(struct gr_device *dev, size_t a, size_t b, const char *what, float **out,
+                             struct gr_err *err)
+{
     size_t n, bytes;
     if (!gr_size_mul(a, b, &n) || !gr_size_mul(n, sizeof(float), &bytes)) {
         return gr_fail(err, GR_ERR_NOMEM, "%s: %zu x %zu floats do not fit in memory", what, a, b);
@@ -37,7 +39,8 @@ enum gr_status gr_cpu_floats(struct gr_device *dev, size_t a, size_t b, const ch
 
 /* ---- vectors ---- */
 
-static enum gr_status widen(struct gr_device *dev, const struct gr_tensor *t, const float **out, struct gr_err *err) {
+static enum gr_status widen(struct gr_device *dev, const struct gr_tensor *t, const float **out, struct gr_err *err)
+{
     /* Hundreds of small vectors share blocks, so that each does not take a huge page of its own. */
     size_t n = t->bytes / gr_dtype_bytes(t->dtype), padded = (n + 15) / 16 * 16;
     static const size_t pool_floats = 1 << 20;
@@ -47,25 +50,33 @@ static enum gr_status widen(struct gr_device *dev, const struct gr_tensor *t, co
         dev->vectors_left = take;
     }
     gr_tensor_to_f32(t, 0, n, dev->vectors);
-    for (size_t i = 0; i < n; i++) {
-        if (!(dev->vectors[i] - dev->vectors[i] == 0.0f)) {
-            return gr_fail(err, GR_ERR_FORMAT, "tensor %s holds NaN or infinity at element %zu", t->name, i);
-        }
-    }
+    GR_TRY(gr_cpu_check_finite(dev->vectors, n, t, err));
     *out = dev->vectors;
     dev->vectors += padded;
     dev->vectors_left -= padded;
     return GR_OK;
 }
 
-static enum gr_status norm(struct gr_device *dev, const struct gr_norm *n, enum gr_row_norm_kind kind, float eps, struct gr_row_norm *out,
-                           struct gr_err *err) {
+enum gr_status gr_cpu_check_finite(const float *x, size_t n, const struct gr_tensor *t, struct gr_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!(x[i] - x[i] == 0.0f)) {
+            return gr_fail(err, GR_ERR_FORMAT, "tensor %s holds NaN or infinity", t->name);
+        }
+    }
+    return GR_OK;
+}
+
+static enum gr_status norm(struct gr_device *dev, const struct gr_norm *n, enum gr_row_norm_kind kind, float eps,
+                           struct gr_row_norm *out, struct gr_err *err)
+{
     *out = (struct gr_row_norm){.kind = kind, .eps = eps};
     GR_TRY(widen(dev, &n->w, &out->gamma, err));
     return n->b.data != NULL ? widen(dev, &n->b, &out->beta, err) : GR_OK;
 }
 
-static enum gr_status load_vectors(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err) {
+static enum gr_status load_vectors(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
+{
     struct cpu_net *net = &dev->net;
     for (int i = 0; i < dev->dims.vit.layers; i++) {
         GR_TRY(norm(dev, &w->vit[i].norm1, GR_ROW_LAYER, GR_VIT_EPS, &net->vit[i].norm1, err));
@@ -85,7 +96,8 @@ static enum gr_status load_vectors(struct gr_device *dev, const struct gr_weight
 
 /* ---- matrices ---- */
 
-static enum gr_status add_job(struct job_list *l, struct cpu_pack_job job, int k) {
+static enum gr_status add_job(struct job_list *l, struct cpu_pack_job job, int k)
+{
     size_t bytes, bias;
     if (l->n == JOBS_MAX) {
         return gr_fail(l->err, GR_ERR_FORMAT, "the network has more than %d matrices", JOBS_MAX);
@@ -99,25 +111,31 @@ static enum gr_status add_job(struct job_list *l, struct cpu_pack_job job, int k
     return GR_OK;
 }
 
-static enum gr_status add(struct job_list *l, struct gr_mat *mat, const struct gr_linear *a) {
-    return add_job(l, (struct cpu_pack_job){.mat = mat, .n_src = 1, .src = {{.w = &a->w, .b = &a->b}}}, (int)a->w.shape[1]);
+static enum gr_status add(struct job_list *l, struct gr_mat *mat, const struct gr_linear *a)
+{
+    return add_job(l, (struct cpu_pack_job){.mat = mat, .n_src = 1, .src = {{.w = &a->w, .b = &a->b}}},
+                   (int)a->w.shape[1]);
 }
 
-static enum gr_status add_stack(struct job_list *l, struct gr_mat *mat, const struct gr_linear *a, const struct gr_linear *b,
-                                const struct gr_linear *c) {
-    struct cpu_pack_job job = {.mat = mat, .n_src = c != NULL ? 3 : 2, .src = {{.w = &a->w, .b = &a->b}, {.w = &b->w, .b = &b->b}}};
+static enum gr_status add_stack(struct job_list *l, struct gr_mat *mat, const struct gr_linear *a,
+                                const struct gr_linear *b, const struct gr_linear *c)
+{
+    struct cpu_pack_job job = {
+        .mat = mat, .n_src = c != NULL ? 3 : 2, .src = {{.w = &a->w, .b = &a->b}, {.w = &b->w, .b = &b->b}}};
     if (c != NULL) {
         job.src[2] = (struct cpu_source){.w = &c->w, .b = &c->b};
     }
     return add_job(l, job, (int)a->w.shape[1]);
 }
 
-static enum gr_status add_slot(struct job_list *l, struct gr_mat *mat, const struct gr_cat_linear *a, int slot, int k) {
+static enum gr_status add_slot(struct job_list *l, struct gr_mat *mat, const struct gr_cat_linear *a, int slot, int k)
+{
     struct cpu_source src = {.w = &a->w, .b = &a->b, .per_slot = true, .slot = slot};
     return add_job(l, (struct cpu_pack_job){.mat = mat, .n_src = 1, .src = {src}}, k);
 }
 
-static enum gr_status list_backbone(struct gr_device *dev, const struct gr_weights *w, struct job_list *l) {
+static enum gr_status list_backbone(struct gr_device *dev, const struct gr_weights *w, struct job_list *l)
+{
     struct cpu_net *net = &dev->net;
     GR_TRY(add(l, &net->patch, &w->patch));
     for (int i = 0; i < dev->dims.vit.layers; i++) {
@@ -133,15 +151,18 @@ static enum gr_status list_backbone(struct gr_device *dev, const struct gr_weigh
         const struct gr_llm_layer *v = &w->llm[i];
         GR_TRY(add_stack(l, &net->llm[i].qkv, &v->q, &v->k, &v->v));
         GR_TRY(add(l, &net->llm[i].o, &v->o));
-        struct cpu_pack_job job = {
-            .mat = &net->llm[i].gate_up, .n_src = 2, .interleave = true, .src = {{.w = &v->gate.w, .b = &v->gate.b}, {.w = &v->up.w, .b = &v->up.b}}};
+        struct cpu_pack_job job = {.mat = &net->llm[i].gate_up,
+                                   .n_src = 2,
+                                   .interleave = true,
+                                   .src = {{.w = &v->gate.w, .b = &v->gate.b}, {.w = &v->up.w, .b = &v->up.b}}};
         GR_TRY(add_job(l, job, (int)v->gate.w.shape[1]));
         GR_TRY(add(l, &net->llm[i].down, &v->down));
     }
     return GR_OK;
 }
 
-static enum gr_status list_head(struct gr_device *dev, const struct gr_weights *w, struct job_list *l) {
+static enum gr_status list_head(struct gr_device *dev, const struct gr_weights *w, struct job_list *l)
+{
     struct cpu_net *net = &dev->net;
     const struct gr_dims *d = &dev->dims;
     const int slot = dev->cfg.slot, D = d->dit.width;
@@ -156,7 +177,8 @@ static enum gr_status list_head(struct gr_device *dev, const struct gr_weights *
     GR_TRY(add_slot(l, &net->state1, &w->state1, slot, d->dit.max_state));
     GR_TRY(add_slot(l, &net->state2, &w->state2, slot, d->dit.hidden));
     GR_TRY(add_slot(l, &net->action1, &w->action1, slot, d->dit.max_action));
-    GR_TRY(add_slot(l, &net->action2, &w->action2, slot, D)); /* upper half of the inputs; the lower one sees only the time */
+    GR_TRY(add_slot(l, &net->action2, &w->action2, slot,
+                    D)); /* upper half of the inputs; the lower one sees only the time */
     GR_TRY(add_slot(l, &net->action3, &w->action3, slot, D));
     for (int i = 0; i < d->dit.layers; i++) {
         struct cpu_dit_block *b = &net->dit[i];
@@ -176,7 +198,14 @@ struct pack_run {
     _Atomic bool damaged;
 };
 
-static void pack_share(int id, int n, void *arg) {
+/* What else a stacked matrix holds, for messages. */
+static const char *siblings(const struct cpu_pack_job *job)
+{
+    return job->interleave ? " (or up_proj beside it)" : job->n_src > 1 ? " (or k, v beside it)" : "";
+}
+
+static void pack_share(int id, int n, void *arg)
+{
     struct pack_run *r = arg;
     int panels = r->job->mat->panels;
     if (!gr_cpu_mat_pack(r->job, (int)((long)panels * id / n), (int)((long)panels * (id + 1) / n))) {
@@ -184,17 +213,25 @@ static void pack_share(int id, int n, void *arg) {
     }
 }
 
-static enum gr_status pack_job(struct gr_device *dev, const struct cpu_pack_job *job, struct gr_err *err) {
+/* Packs matrix and bias; mat->data is set. */
+static enum gr_status pack_job(struct gr_device *dev, const struct cpu_pack_job *job, float *bias, struct gr_err *err)
+{
     struct pack_run run = {.job = job};
+    job->mat->bias = bias;
+    if (!gr_cpu_bias_pack(job, bias)) {
+        return gr_fail(err, GR_ERR_FORMAT, "the bias of tensor %s%s holds NaN or infinity", job->src[0].w->name,
+                       siblings(job));
+    }
     gr_pool_run(dev->pool, pack_share, &run);
     if (atomic_load(&run.damaged)) {
-        return gr_fail(err, GR_ERR_FORMAT, "tensor %s%s holds NaN or infinity", job->src[0].w->name, job->n_src > 1 ? " (or its k, v, up)" : "");
+        return gr_fail(err, GR_ERR_FORMAT, "tensor %s%s holds NaN or infinity", job->src[0].w->name, siblings(job));
     }
     return GR_OK;
 }
 
 /* Starts reading what job i packs, so that a snapshot that is not in the page cache comes in large pieces. */
-static void read_ahead(const struct job_list *l, int i) {
+static void read_ahead(const struct job_list *l, int i)
+{
     for (int s = 0; i < l->n && s < l->jobs[i].n_src; s++) {
         const struct cpu_source *src = &l->jobs[i].src[s];
         size_t bytes = src->w->bytes, at = 0;
@@ -206,7 +243,8 @@ static void read_ahead(const struct job_list *l, int i) {
     }
 }
 
-static enum gr_status pack_all(struct gr_device *dev, const struct gr_weights *w, struct job_list *l) {
+static enum gr_status pack_all(struct gr_device *dev, const struct gr_weights *w, struct job_list *l)
+{
     float *bias;
     GR_TRY(gr_big_alloc(l->bytes, "packed weights", &dev->weights, l->err));
     dev->weights_bytes = l->bytes;
@@ -221,39 +259,37 @@ static enum gr_status pack_all(struct gr_device *dev, const struct gr_weights *w
         size_t bytes, bias_floats;
         GR_TRY(gr_cpu_mat_plan(job, job->mat->k, &bytes, &bias_floats, l->err));
         job->mat->data = (char *)dev->weights + at;
-        job->mat->bias = bias;
-        gr_cpu_bias_pack(job, bias);
-        GR_TRY(pack_job(dev, job, l->err));
+        GR_TRY(pack_job(dev, job, bias, l->err));
         for (int s = 0; s < job->n_src; s++) {
             gr_snapshot_done(w->snap, job->src[s].w);
         }
         at += bytes;
         bias += bias_floats;
         if (dev->cfg.progress != NULL) {
-            dev->cfg.progress(dev->cfg.progress_user, "packing weights", at, l->bytes);
+            dev->cfg.progress(dev->cfg.progress_user, "pack weights", at, l->bytes);
         }
     }
     return GR_OK;
 }
 
-enum gr_status gr_cpu_temp_mat(struct gr_device *dev, const struct cpu_source *src, int k, struct cpu_temp_mat *out, struct gr_err *err) {
+enum gr_status gr_cpu_temp_mat(struct gr_device *dev, const struct cpu_source *src, int k, struct cpu_temp_mat *out,
+                               struct gr_err *err)
+{
     struct cpu_pack_job job = {.mat = &out->mat, .n_src = 1, .src = {*src}};
     size_t bytes, bias_floats;
     GR_TRY(gr_cpu_mat_plan(&job, k, &bytes, &bias_floats, err));
     out->bytes = bytes + bias_floats * sizeof(float);
     GR_TRY(gr_big_alloc(out->bytes, "AdaLN weights", &out->block, err));
     out->mat.data = out->block;
-    float *bias = (float *)((char *)out->block + bytes);
-    out->mat.bias = bias;
-    gr_cpu_bias_pack(&job, bias);
-    enum gr_status status = pack_job(dev, &job, err);
+    enum gr_status status = pack_job(dev, &job, (float *)((char *)out->block + bytes), err);
     if (status != GR_OK) {
         gr_big_free(out->block, out->bytes);
     }
     return status;
 }
 
-enum gr_status gr_cpu_load(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err) {
+enum gr_status gr_cpu_load(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
+{
     dev->dims = w->dims;
     dev->net.embed = w->embed;
     dev->net.vit = calloc((size_t)w->dims.vit.layers, sizeof *dev->net.vit);

@@ -7,11 +7,11 @@
 #include "base/mem.h"
 #include "device/cpu/cpu_device.h"
 
-static int source_columns(const struct cpu_source *s) {
-    return (int)(s->per_slot ? s->w->shape[2] : s->w->shape[0]);
-}
+static int source_columns(const struct cpu_source *s) { return (int)(s->per_slot ? s->w->shape[2] : s->w->shape[0]); }
 
-enum gr_status gr_cpu_mat_plan(struct cpu_pack_job *job, int k, size_t *data_bytes, size_t *bias_floats, struct gr_err *err) {
+enum gr_status gr_cpu_mat_plan(struct cpu_pack_job *job, int k, size_t *data_bytes, size_t *bias_floats,
+                               struct gr_err *err)
+{
     struct gr_mat *m = job->mat;
     m->n = 0;
     m->k = k;
@@ -24,7 +24,8 @@ enum gr_status gr_cpu_mat_plan(struct cpu_pack_job *job, int k, size_t *data_byt
     }
     m->panels = job->interleave ? (m->n / 2 + 15) / 16 : (m->n + GR_PANEL - 1) / GR_PANEL;
     size_t rows, bytes;
-    if (!gr_size_mul((size_t)m->panels, (size_t)gr_pad16(k), &rows) || !gr_size_mul(rows, m->format == GR_MAT_BF16 ? 64 : 128, &bytes)) {
+    if (!gr_size_mul((size_t)m->panels, (size_t)gr_pad16(k), &rows) ||
+        !gr_size_mul(rows, m->format == GR_MAT_BF16 ? 64 : 128, &bytes)) {
         return gr_fail(err, GR_ERR_FORMAT, "tensor %s is too large to pack", job->src[0].w->name);
     }
     *data_bytes = bytes;
@@ -33,7 +34,8 @@ enum gr_status gr_cpu_mat_plan(struct cpu_pack_job *job, int k, size_t *data_byt
 }
 
 /* Where column c (0..31) of a panel comes from: false for a pad column. */
-static bool column_source(const struct cpu_pack_job *job, int panel, int c, const struct cpu_source **src, int *col) {
+static bool column_source(const struct cpu_pack_job *job, int panel, int c, const struct cpu_source **src, int *col)
+{
     int n;
     if (job->interleave) {
         *src = &job->src[c / 16];
@@ -51,7 +53,8 @@ static bool column_source(const struct cpu_pack_job *job, int panel, int c, cons
 }
 
 /* Element index of (k = 0, column) and the step to k + 1. */
-static void element_walk(const struct cpu_source *s, int k, int col, size_t *first, size_t *step) {
+static void element_walk(const struct cpu_source *s, int k, int col, size_t *first, size_t *step)
+{
     if (s->per_slot) {
         size_t in = (size_t)s->w->shape[1], out = (size_t)s->w->shape[2];
         *first = ((size_t)s->slot * in + (size_t)s->in0) * out + (size_t)col;
@@ -62,27 +65,46 @@ static void element_walk(const struct cpu_source *s, int k, int col, size_t *fir
     }
 }
 
-static uint16_t load_u16(const uint8_t *p) {
+static uint16_t load_u16(const uint8_t *p)
+{
     uint16_t v;
     memcpy(&v, p, sizeof v);
     return v;
 }
 
-/* One column of a BF16 panel: `half` 0 writes the low halves, 1 the high halves of dword c. Returns false on NaN or infinity. */
-static bool pack_bf16_column(const struct cpu_source *s, int k, int col, uint32_t *dst, int half) {
-    size_t first, step;
-    element_walk(s, k, col, &first, &step);
-    const uint8_t *src = (const uint8_t *)s->w->data + 2 * first;
+/* A BF16 panel. Reading 32 columns side by side writes every line of the panel once, in order. Returns false on NaN or infinity. */
+static bool pack_bf16_panel(const struct cpu_pack_job *job, int panel, uint32_t *dst)
+{
+    static const uint8_t zero[2];
+    const int k = job->mat->k;
+    const uint8_t *src[GR_PANEL];
+    size_t step[GR_PANEL];
+    for (int c = 0; c < GR_PANEL; c++) {
+        const struct cpu_source *s;
+        int col;
+        src[c] = zero; /* pad columns */
+        step[c] = 0;
+        if (column_source(job, panel, c, &s, &col)) {
+            size_t first;
+            element_walk(s, k, col, &first, &step[c]);
+            src[c] = (const uint8_t *)s->w->data + 2 * first;
+        }
+    }
+    for (size_t i = 0; i < (size_t)k; i++) {
+        for (int c = 0; c < 16; c++) {
+            uint32_t lo = load_u16(src[c] + 2 * step[c] * i), hi = load_u16(src[c + 16] + 2 * step[c + 16] * i);
+            dst[i * 16 + (size_t)c] = lo | hi << 16;
+        }
+    }
     uint32_t bad = 0;
-    for (int i = 0; i < k; i++) {
-        uint32_t v = load_u16(src + 2 * step * (size_t)i);
-        bad |= (uint32_t)((v & 0x7f80) == 0x7f80);
-        dst[(size_t)i * 16] |= v << (16 * half);
+    for (size_t i = 0; i < (size_t)k * 16; i++) {
+        bad |= (uint32_t)((dst[i] & 0x7f80u) == 0x7f80u) | (uint32_t)((dst[i] & 0x7f800000u) == 0x7f800000u);
     }
     return bad == 0;
 }
 
-static bool pack_f32_column(const struct cpu_source *s, int k, int col, float *dst) {
+static bool pack_f32_column(const struct cpu_source *s, int k, int col, float *dst)
+{
     size_t first, step;
     element_walk(s, k, col, &first, &step);
     bool ok = true;
@@ -94,37 +116,47 @@ static bool pack_f32_column(const struct cpu_source *s, int k, int col, float *d
     return ok;
 }
 
-bool gr_cpu_mat_pack(const struct cpu_pack_job *job, int p0, int p1) {
-    const struct gr_mat *m = job->mat;
-    const size_t k_pad = (size_t)gr_pad16(m->k);
+static bool pack_f32_panel(const struct cpu_pack_job *job, int panel, float *dst)
+{
     bool ok = true;
-    for (int p = p0; p < p1; p++) {
-        for (int c = 0; c < GR_PANEL; c++) {
-            const struct cpu_source *src;
-            int col;
-            if (!column_source(job, p, c, &src, &col)) {
-                continue;
-            }
-            if (m->format == GR_MAT_BF16) {
-                uint32_t *dst = (uint32_t *)m->data + (size_t)p * k_pad * 16 + c % 16;
-                ok = pack_bf16_column(src, m->k, col, dst, c / 16) && ok;
-            } else {
-                float *dst = (float *)m->data + (size_t)p * k_pad * GR_PANEL + c;
-                ok = pack_f32_column(src, m->k, col, dst) && ok;
-            }
+    for (int c = 0; c < GR_PANEL; c++) {
+        const struct cpu_source *src;
+        int col;
+        if (column_source(job, panel, c, &src, &col)) {
+            ok = pack_f32_column(src, job->mat->k, col, dst + c) && ok;
         }
     }
     return ok;
 }
 
-void gr_cpu_bias_pack(const struct cpu_pack_job *job, float *bias) {
+bool gr_cpu_mat_pack(const struct cpu_pack_job *job, int p0, int p1)
+{
+    const struct gr_mat *m = job->mat;
+    const size_t k_pad = (size_t)gr_pad16(m->k);
+    bool ok = true;
+    for (int p = p0; p < p1; p++) {
+        if (m->format == GR_MAT_BF16) {
+            ok = pack_bf16_panel(job, p, (uint32_t *)m->data + (size_t)p * k_pad * 16) && ok;
+        } else {
+            ok = pack_f32_panel(job, p, (float *)m->data + (size_t)p * k_pad * GR_PANEL) && ok;
+        }
+    }
+    return ok;
+}
+
+bool gr_cpu_bias_pack(const struct cpu_pack_job *job, float *bias)
+{
+    bool ok = true;
     for (int p = 0; p < job->mat->panels; p++) {
         for (int c = 0; c < GR_PANEL; c++) {
             const struct cpu_source *src;
             int col;
             bool real = column_source(job, p, c, &src, &col) && src->b != NULL && src->b->data != NULL;
             size_t i = real ? (size_t)col + (src->per_slot ? (size_t)src->slot * (size_t)src->b->shape[1] : 0) : 0;
-            bias[p * GR_PANEL + c] = real ? gr_tensor_f32(src->b, i) : 0.0f;
+            float v = real ? gr_tensor_f32(src->b, i) : 0.0f;
+            ok = ok && v - v == 0.0f;
+            bias[p * GR_PANEL + c] = v;
         }
     }
+    return ok;
 }

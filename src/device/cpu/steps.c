@@ -8,16 +8,17 @@
 
 enum { TAP_NAME_BYTES = 64 };
 
-void gr_cpu_share(const struct cpu_thread *t, int items, int *first, int *end) {
+void gr_cpu_share(const struct cpu_thread *t, int items, int *first, int *end)
+{
     *first = (int)((long)items * t->id / t->n);
     *end = (int)((long)items * (t->id + 1) / t->n);
 }
 
-void gr_cpu_barrier(const struct cpu_thread *t) {
-    gr_pool_barrier(t->dev->pool);
-}
+void gr_cpu_barrier(const struct cpu_thread *t) { gr_pool_barrier(t->dev->pool); }
 
-void gr_cpu_pack(struct cpu_thread *t, const float *x, int ldx, const int32_t *index, int m, int k, const struct gr_row_norm *norm) {
+void gr_cpu_pack(struct cpu_thread *t, const float *x, int ldx, const int32_t *index, int m, int k,
+                 const struct gr_row_norm *norm)
+{
     int r0, r1;
     gr_cpu_share(t, m, &r0, &r1);
     t->acts = (struct gr_acts){.m = m, .k = k, .k_pad = gr_pad16(k), .data = t->dev->s.pack};
@@ -25,7 +26,9 @@ void gr_cpu_pack(struct cpu_thread *t, const float *x, int ldx, const int32_t *i
     gr_cpu_barrier(t);
 }
 
-void gr_cpu_gemm(const struct cpu_thread *t, const struct gr_mat *w, const float *bias, enum gr_epilogue e, float *out, int ldo) {
+void gr_cpu_gemm(const struct cpu_thread *t, const struct gr_mat *w, const float *bias, enum gr_epilogue e, float *out,
+                 int ldo)
+{
     int p0, p1;
     gr_cpu_share(t, w->panels, &p0, &p1);
     struct gr_gemm g = {.w = w, .a = &t->acts, .bias = bias, .out = out, .ldo = ldo, .epilogue = e};
@@ -33,7 +36,8 @@ void gr_cpu_gemm(const struct cpu_thread *t, const struct gr_mat *w, const float
     gr_cpu_barrier(t);
 }
 
-void gr_cpu_attention(const struct cpu_thread *t, const struct cpu_heads *h) {
+void gr_cpu_attention(const struct cpu_thread *t, const struct cpu_heads *h)
+{
     int first, end;
     gr_cpu_share(t, h->groups * h->heads, &first, &end);
     for (int i = first; i < end; i++) {
@@ -56,7 +60,8 @@ void gr_cpu_attention(const struct cpu_thread *t, const struct cpu_heads *h) {
     gr_cpu_barrier(t);
 }
 
-void gr_cpu_tap(const struct cpu_thread *t, const float *data, int rows, int cols, int ld, const char *fmt, ...) {
+void gr_cpu_tap(const struct cpu_thread *t, const float *data, int rows, int cols, int ld, const char *fmt, ...)
+{
     const struct gr_tap_sink *taps = t->run->taps;
     if (taps == NULL) {
         return;

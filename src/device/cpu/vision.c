@@ -5,7 +5,8 @@
 #include "device/cpu/cpu_device.h"
 
 /* One patch: channel fastest, then column, then row. */
-static void cut_patch(const struct gr_dims *d, const float *pixels, int patch, float *out) {
+static void cut_patch(const struct gr_dims *d, const float *pixels, int patch, float *out)
+{
     const int side = d->vit.image_side, y0 = patch / d->vit.grid * GR_PATCH, x0 = patch % d->vit.grid * GR_PATCH;
     for (int y = 0; y < GR_PATCH; y++) {
         for (int x = 0; x < GR_PATCH; x++) {
@@ -16,14 +17,16 @@ static void cut_patch(const struct gr_dims *d, const float *pixels, int patch, f
     }
 }
 
-static void embed_patches(struct cpu_thread *t, int rows) {
+static void embed_patches(struct cpu_thread *t, int rows)
+{
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const int P = d->vit.patches, D = d->vit.hidden, K = 3 * GR_PATCH * GR_PATCH;
     int r0, r1;
     gr_cpu_share(t, rows, &r0, &r1);
     for (int r = r0; r < r1; r++) {
-        const float *pixels = t->run->in->pixels + (size_t)(r / P) * 3 * (size_t)d->vit.image_side * (size_t)d->vit.image_side;
+        const float *pixels =
+            t->run->in->pixels + (size_t)(r / P) * 3 * (size_t)d->vit.image_side * (size_t)d->vit.image_side;
         cut_patch(d, pixels, r % P, dev->s.patches + (size_t)r * (size_t)K);
     }
     gr_cpu_barrier(t);
@@ -41,7 +44,8 @@ static void embed_patches(struct cpu_thread *t, int rows) {
     gr_cpu_tap(t, dev->s.x, rows, D, D, "vit.embed");
 }
 
-static void layer(struct cpu_thread *t, int rows, int i) {
+static void layer(struct cpu_thread *t, int rows, int i)
+{
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const struct cpu_vit_layer *l = &dev->net.vit[i];
@@ -49,8 +53,20 @@ static void layer(struct cpu_thread *t, int rows, int i) {
     float *x = dev->s.x, *qkv = dev->s.wide, *attn = dev->s.attn, *ff = dev->s.ff;
     gr_cpu_pack(t, x, D, NULL, rows, D, &l->norm1);
     gr_cpu_gemm(t, &l->qkv, NULL, GR_EPI_STORE, qkv, 3 * D);
-    struct cpu_heads h = {.q = qkv, .k = qkv + D, .v = qkv + 2 * D, .ldq = 3 * D, .ldk = 3 * D, .ldv = 3 * D, .o = attn, .ldo = D,
-                          .heads = d->vit.heads, .share = 1, .groups = rows / P, .m = P, .s = P, .d = D / d->vit.heads};
+    struct cpu_heads h = {.q = qkv,
+                          .k = qkv + D,
+                          .v = qkv + 2 * D,
+                          .ldq = 3 * D,
+                          .ldk = 3 * D,
+                          .ldv = 3 * D,
+                          .o = attn,
+                          .ldo = D,
+                          .heads = d->vit.heads,
+                          .share = 1,
+                          .groups = rows / P,
+                          .m = P,
+                          .s = P,
+                          .d = D / d->vit.heads};
     gr_cpu_attention(t, &h);
     gr_cpu_pack(t, attn, D, NULL, rows, D, NULL);
     gr_cpu_gemm(t, &l->out, NULL, GR_EPI_ADD, x, D);
@@ -62,7 +78,8 @@ static void layer(struct cpu_thread *t, int rows, int i) {
 }
 
 /* 2x2 patches to one token: element c * 4 + dy * 2 + dx = vit[2y + dy][2x + dx][c]. */
-static void unshuffle(const struct gr_dims *d, const float *vit, int token, float *out) {
+static void unshuffle(const struct gr_dims *d, const float *vit, int token, float *out)
+{
     const int side = d->vit.grid / GR_UNSHUFFLE, y = token / side, x = token % side, D = d->vit.hidden;
     for (int c = 0; c < D; c++) {
         for (int j = 0; j < GR_UNSHUFFLE * GR_UNSHUFFLE; j++) {
@@ -72,15 +89,18 @@ static void unshuffle(const struct gr_dims *d, const float *vit, int token, floa
     }
 }
 
-static void connector(struct cpu_thread *t, int images) {
+static void connector(struct cpu_thread *t, int images)
+{
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
-    const int D = d->vit.hidden, U = D * GR_UNSHUFFLE * GR_UNSHUFFLE, L = d->llm.hidden, N = d->vit.tokens, rows = images * N;
+    const int D = d->vit.hidden, U = D * GR_UNSHUFFLE * GR_UNSHUFFLE, L = d->llm.hidden, N = d->vit.tokens,
+              rows = images * N;
     float *wide = dev->s.wide;
     int r0, r1;
     gr_cpu_share(t, rows, &r0, &r1);
     for (int r = r0; r < r1; r++) {
-        unshuffle(d, dev->s.attn + (size_t)(r / N) * (size_t)d->vit.patches * (size_t)D, r % N, wide + (size_t)r * (size_t)U);
+        unshuffle(d, dev->s.attn + (size_t)(r / N) * (size_t)d->vit.patches * (size_t)D, r % N,
+                  wide + (size_t)r * (size_t)U);
     }
     gr_cpu_barrier(t);
     gr_cpu_tap(t, wide, rows, U, U, "mlp1.input");
@@ -91,7 +111,8 @@ static void connector(struct cpu_thread *t, int images) {
     gr_cpu_tap(t, dev->s.features, rows, L, L, "mlp1.out");
 }
 
-void gr_cpu_vision(struct cpu_thread *t) {
+void gr_cpu_vision(struct cpu_thread *t)
+{
     struct gr_device *dev = t->dev;
     const int images = t->run->in->n_images, rows = images * dev->dims.vit.patches, D = dev->dims.vit.hidden;
     embed_patches(t, rows);

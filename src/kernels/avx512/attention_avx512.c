@@ -10,7 +10,8 @@
 #include "kernels/avx512/math_avx512.h"
 
 /* out[r][0..16 nc) = sum over k of a[k / 16][r][k % 16] * w[k][16 nc]; k a multiple of 4. */
-GR_INLINE void product(const int rows, const int nc, const float *a, const float *w, int k, float *out, int ldo) {
+GR_INLINE void product(const int rows, const int nc, const float *a, const float *w, int k, float *out, int ldo)
+{
     __m512 acc[GR_TILE_ROWS][2];
     GR_UNROLL
     for (int r = 0; r < rows; r++) {
@@ -44,28 +45,43 @@ GR_INLINE void product(const int rows, const int nc, const float *a, const float
     }
 }
 
-#define ROWS_CASE(n)                                    \
-    case n:                                             \
-        if (nc == 2) {                                  \
-            product(n, 2, a, w, k, out, ldo);           \
-        } else {                                        \
-            product(n, 1, a, w, k, out, ldo);           \
-        }                                               \
+#define ROWS_CASE(n)                          \
+    case n:                                   \
+        if (nc == 2) {                        \
+            product(n, 2, a, w, k, out, ldo); \
+        } else {                              \
+            product(n, 1, a, w, k, out, ldo); \
+        }                                     \
         break;
 
-static __attribute__((noinline)) void product_rows(int rows, int nc, const float *a, const float *w, int k, float *out, int ldo) {
+static __attribute__((noinline)) void product_rows(int rows, int nc, const float *a, const float *w, int k, float *out,
+                                                   int ldo)
+{
     switch (rows) {
-        ROWS_CASE(1) ROWS_CASE(2) ROWS_CASE(3) ROWS_CASE(4) ROWS_CASE(5) ROWS_CASE(6) ROWS_CASE(7)
-        ROWS_CASE(8) ROWS_CASE(9) ROWS_CASE(10) ROWS_CASE(11) ROWS_CASE(12) ROWS_CASE(13)
+        ROWS_CASE(1)
+        ROWS_CASE(2)
+        ROWS_CASE(3)
+        ROWS_CASE(4)
+        ROWS_CASE(5)
+        ROWS_CASE(6)
+        ROWS_CASE(7)
+        ROWS_CASE(8)
+        ROWS_CASE(9)
+        ROWS_CASE(10)
+        ROWS_CASE(11)
+        ROWS_CASE(12)
+        ROWS_CASE(13)
     }
 }
 
 /* dst[c][0..16) = src[0..16)[c] for c < cols (at most 16); rows beyond `rows` read as zero. */
-static void transpose16(const float *src, int lds, float *dst, int ldd, int rows, int cols) {
+static void transpose16(const float *src, int lds, float *dst, int ldd, int rows, int cols)
+{
     __m512i r[16], t[16];
     __mmask16 mask = lanes(cols);
     for (int i = 0; i < 16; i++) {
-        r[i] = i < rows ? _mm512_castps_si512(_mm512_maskz_loadu_ps(mask, src + (size_t)i * lds)) : _mm512_setzero_si512();
+        r[i] =
+            i < rows ? _mm512_castps_si512(_mm512_maskz_loadu_ps(mask, src + (size_t)i * lds)) : _mm512_setzero_si512();
     }
     for (int i = 0; i < 8; i++) {
         t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
@@ -92,16 +108,17 @@ static void transpose16(const float *src, int lds, float *dst, int ldd, int rows
 
 /* Scratch of one head; every part is a multiple of 64 bytes. */
 struct head {
-    int key_panels, keys4, d4;  /* ceil(s / 32); s and d rounded up to 4 */
+    int key_panels, keys4, d4;      /* ceil(s / 32); s and d rounded up to 4 */
     int wide_panels, narrow_panels; /* of V: 32 and 16 columns */
-    float *kt;                  /* [key_panels][d4][32], rows d..d4 zero */
-    float *v;                   /* [wide][keys4][32], then [narrow][keys4][16] */
-    float *q;                   /* [d / 16][rows][16] */
-    float *p;                   /* [keys / 16][rows][16] */
-    float *scores;              /* [rows][key_panels * 32] */
+    float *kt;                      /* [key_panels][d4][32], rows d..d4 zero */
+    float *v;                       /* [wide][keys4][32], then [narrow][keys4][16] */
+    float *q;                       /* [d / 16][rows][16] */
+    float *p;                       /* [keys / 16][rows][16] */
+    float *scores;                  /* [rows][key_panels * 32] */
 };
 
-static struct head lay_out(const struct gr_attention *a, void *scratch) {
+static struct head lay_out(const struct gr_attention *a, void *scratch)
+{
     struct head h = {.key_panels = (a->s + 31) / 32,
                      .keys4 = (a->s + 3) / 4 * 4,
                      .d4 = (a->d + 3) / 4 * 4,
@@ -115,14 +132,15 @@ static struct head lay_out(const struct gr_attention *a, void *scratch) {
     return h;
 }
 
-static void pack_keys(const struct gr_attention *a, const struct head *h) {
+static void pack_keys(const struct gr_attention *a, const struct head *h)
+{
     for (int p = 0; p < h->key_panels; p++) {
         for (int half = 0; half < 2; half++) {
             int row = p * 32 + half * 16, rows = a->s - row;
             rows = rows < 0 ? 0 : rows < 16 ? rows : 16;
             for (int c = 0; c < a->d; c += 16) {
-                transpose16(a->k + (size_t)(rows > 0 ? row : 0) * a->ldk + c, a->ldk, h->kt + ((size_t)p * h->d4 + c) * 32 + half * 16, 32,
-                            rows, a->d - c);
+                transpose16(a->k + (size_t)(rows > 0 ? row : 0) * a->ldk + c, a->ldk,
+                            h->kt + ((size_t)p * h->d4 + c) * 32 + half * 16, 32, rows, a->d - c);
             }
             for (int c = a->d; c < h->d4; c++) {
                 _mm512_store_ps(h->kt + ((size_t)p * h->d4 + c) * 32 + half * 16, _mm512_setzero_ps());
@@ -131,7 +149,8 @@ static void pack_keys(const struct gr_attention *a, const struct head *h) {
     }
 }
 
-static void pack_values(const struct gr_attention *a, const struct head *h) {
+static void pack_values(const struct gr_attention *a, const struct head *h)
+{
     float *narrow = h->v + (size_t)h->wide_panels * h->keys4 * 32;
     for (int i = 0; i < h->keys4; i++) {
         const float *v = a->v + (size_t)(i < a->s ? i : 0) * a->ldv;
@@ -150,13 +169,15 @@ static void pack_values(const struct gr_attention *a, const struct head *h) {
 }
 
 /* Keys that row `row` may see. */
-static int visible(const struct gr_attention *a, int row) {
+static int visible(const struct gr_attention *a, int row)
+{
     int n = a->causal ? row + 1 + a->s - a->m : a->s;
     return n < a->s ? n : a->s;
 }
 
 /* Scores of row r of the tile to unnormalised probabilities; returns 1 / sum. */
-static float softmax_row(const struct head *h, int r, int rows, int n, int keys) {
+static float softmax_row(const struct head *h, int r, int rows, int n, int keys)
+{
     float *x = h->scores + (size_t)r * h->key_panels * 32;
     __m512 max = _mm512_set1_ps(-3.0e38f), sum = _mm512_setzero_ps();
     for (int i = 0; i < n; i += 16) {
@@ -171,13 +192,16 @@ static float softmax_row(const struct head *h, int r, int rows, int n, int keys)
     return 1.0f / _mm512_reduce_add_ps(sum);
 }
 
-static void weigh_values(const struct gr_attention *a, const struct head *h, int row, int rows, int keys, const float *inv) {
+static void weigh_values(const struct gr_attention *a, const struct head *h, int row, int rows, int keys,
+                         const float *inv)
+{
     float out[GR_TILE_ROWS * 32] __attribute__((aligned(64)));
     const float *narrow = h->v + (size_t)h->wide_panels * h->keys4 * 32;
     for (int p = 0; p < h->wide_panels + h->narrow_panels; p++) {
         int wide = p < h->wide_panels, nc = wide ? 2 : 1;
         int col = wide ? p * 32 : h->wide_panels * 32 + (p - h->wide_panels) * 16;
-        const float *v = wide ? h->v + (size_t)p * h->keys4 * 32 : narrow + (size_t)(p - h->wide_panels) * h->keys4 * 16;
+        const float *v =
+            wide ? h->v + (size_t)p * h->keys4 * 32 : narrow + (size_t)(p - h->wide_panels) * h->keys4 * 16;
         product_rows(rows, nc, h->p, v, keys, out, 32);
         for (int r = 0; r < rows; r++) {
             __m512 scale = _mm512_set1_ps(inv[r]);
@@ -189,7 +213,8 @@ static void weigh_values(const struct gr_attention *a, const struct head *h, int
     }
 }
 
-void gr_attention_avx512(const struct gr_attention *a, void *scratch) {
+void gr_attention_avx512(const struct gr_attention *a, void *scratch)
+{
     struct head h = lay_out(a, scratch);
     pack_keys(a, &h);
     pack_values(a, &h);

@@ -14,16 +14,16 @@
 #include "kernels/avx512/math_avx512.h"
 
 enum {
-    K_BLOCK = 128,     /* 16 KiB of fp32 weights beside 6.5 KiB of activations: both stay in L1 */
+    K_BLOCK = 128, /* 16 KiB of fp32 weights beside 6.5 KiB of activations: both stay in L1 */
     PANEL_GROUP = 4
 };
 
 struct tile {
-    const float *a;      /* [k / 16][rows][16] */
-    const void *w;       /* this block of the panel, as stored */
-    float *wide;         /* [k][32], filled by the first tile when the weights are BF16 */
-    int k;               /* multiple of 16 */
-    float *sums;         /* [rows][32] */
+    const float *a; /* [k / 16][rows][16] */
+    const void *w;  /* this block of the panel, as stored */
+    float *wide;    /* [k][32], filled by the first tile when the weights are BF16 */
+    int k;          /* multiple of 16 */
+    float *sums;    /* [rows][32] */
     bool first_block;
     const char *prefetch; /* this tile's part of the stream's next block */
     int prefetch_lines;   /* 64-byte lines of it for every 4 k */
@@ -31,7 +31,8 @@ struct tile {
 
 enum weight_source { W_F32, W_BF16_WIDEN };
 
-GR_INLINE void tile_run(const int rows, const enum weight_source source, const struct tile *t) {
+GR_INLINE void tile_run(const int rows, const enum weight_source source, const struct tile *t)
+{
     __m512 acc[GR_TILE_ROWS][2];
     const float *a = t->a;
     const char *w = t->w;
@@ -85,29 +86,48 @@ GR_INLINE void tile_run(const int rows, const enum weight_source source, const s
     }
 }
 
-#define ROWS_CASE(n) \
-    case n: tile_run(n, source, t); break;
-#define ROWS_SWITCH(rows)                                                                                     \
-    switch (rows) {                                                                                           \
-        ROWS_CASE(1) ROWS_CASE(2) ROWS_CASE(3) ROWS_CASE(4) ROWS_CASE(5) ROWS_CASE(6) ROWS_CASE(7)            \
-        ROWS_CASE(8) ROWS_CASE(9) ROWS_CASE(10) ROWS_CASE(11) ROWS_CASE(12) ROWS_CASE(13)                     \
+#define ROWS_CASE(n)            \
+    case n:                     \
+        tile_run(n, source, t); \
+        break;
+#define ROWS_SWITCH(rows) \
+    switch (rows) {       \
+        ROWS_CASE(1)      \
+        ROWS_CASE(2)      \
+        ROWS_CASE(3)      \
+        ROWS_CASE(4)      \
+        ROWS_CASE(5)      \
+        ROWS_CASE(6)      \
+        ROWS_CASE(7)      \
+        ROWS_CASE(8)      \
+        ROWS_CASE(9)      \
+        ROWS_CASE(10)     \
+        ROWS_CASE(11)     \
+        ROWS_CASE(12)     \
+        ROWS_CASE(13)     \
     }
 
-static __attribute__((noinline)) void tile_f32(int rows, const struct tile *t) {
+static __attribute__((noinline)) void tile_f32(int rows, const struct tile *t)
+{
     const enum weight_source source = W_F32;
     ROWS_SWITCH(rows)
 }
 
-static __attribute__((noinline)) void tile_bf16(int rows, const struct tile *t) {
+static __attribute__((noinline)) void tile_bf16(int rows, const struct tile *t)
+{
     const enum weight_source source = W_BF16_WIDEN;
     ROWS_SWITCH(rows)
 }
 
-GR_INLINE __m512 activate(enum gr_epilogue e, __m512 y) {
+GR_INLINE __m512 activate(enum gr_epilogue e, __m512 y)
+{
     switch (e) {
-    case GR_EPI_GELU_TANH: return gelu_tanh_ps(y);
-    case GR_EPI_SILU: return silu_ps(y);
-    case GR_EPI_RELU: return _mm512_max_ps(_mm512_setzero_ps(), y); /* NaN stays NaN */
+    case GR_EPI_GELU_TANH:
+        return gelu_tanh_ps(y);
+    case GR_EPI_SILU:
+        return silu_ps(y);
+    case GR_EPI_RELU:
+        return _mm512_max_ps(_mm512_setzero_ps(), y); /* NaN stays NaN */
     case GR_EPI_GELU_ERF: {
         /* Only the connector uses it (0.2 M elements a frame), so the C library's erff is good enough. */
         float v[16] __attribute__((aligned(64)));
@@ -117,12 +137,14 @@ GR_INLINE __m512 activate(enum gr_epilogue e, __m512 y) {
         }
         return _mm512_load_ps(v);
     }
-    default: return y;
+    default:
+        return y;
     }
 }
 
 /* Sums of one tile to the output: bias, activation, residual. */
-static void finish_tile(const struct gr_gemm *g, int panel, int row, int rows, const float *sums) {
+static void finish_tile(const struct gr_gemm *g, int panel, int row, int rows, const float *sums)
+{
     const float *bias = (g->bias != NULL ? g->bias : g->w->bias) + (size_t)panel * GR_PANEL;
     __m512 b0 = _mm512_loadu_ps(bias), b1 = _mm512_loadu_ps(bias + 16);
     if (g->epilogue == GR_EPI_SILU_MUL) {
@@ -130,7 +152,8 @@ static void finish_tile(const struct gr_gemm *g, int panel, int row, int rows, c
         for (int r = 0; r < rows; r++) {
             __m512 gate = _mm512_add_ps(_mm512_load_ps(sums + r * GR_PANEL), b0);
             __m512 up = _mm512_add_ps(_mm512_load_ps(sums + r * GR_PANEL + 16), b1);
-            _mm512_mask_storeu_ps(g->out + (size_t)(row + r) * g->ldo + panel * 16, mask, _mm512_mul_ps(silu_ps(gate), up));
+            _mm512_mask_storeu_ps(g->out + (size_t)(row + r) * g->ldo + panel * 16, mask,
+                                  _mm512_mul_ps(silu_ps(gate), up));
         }
         return;
     }
@@ -154,7 +177,8 @@ static void finish_tile(const struct gr_gemm *g, int panel, int row, int rows, c
 
 /* One block of k of one panel, all row tiles. `next` is the stream's next block: its lines are asked for evenly over the tiles,
  * because a burst of them fills the few buffers for lines in flight and then every load waits. */
-static void block_run(const struct gr_gemm *g, int panel, int k0, int k, const char *next, float *wide, float *sums) {
+static void block_run(const struct gr_gemm *g, int panel, int k0, int k, const char *next, float *wide, float *sums)
+{
     const struct gr_mat *w = g->w;
     const struct gr_acts *a = g->a;
     const bool bf16 = w->format == GR_MAT_BF16, last = k0 + k == a->k_pad;
@@ -183,7 +207,8 @@ static void block_run(const struct gr_gemm *g, int panel, int k0, int k, const c
     }
 }
 
-void gr_gemm_avx512(const struct gr_gemm *g, int p0, int p1, void *scratch) {
+void gr_gemm_avx512(const struct gr_gemm *g, int p0, int p1, void *scratch)
+{
     const int k_pad = g->a->k_pad, m = g->a->m;
     const size_t row_bytes = g->w->format == GR_MAT_BF16 ? 64 : 128;
     const char *data = g->w->data;

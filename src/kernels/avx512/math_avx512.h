@@ -17,12 +17,14 @@
 #endif
 
 /* Mask of the first n lanes, n may be below 0 or above 16. */
-GR_INLINE __mmask16 lanes(int n) {
+GR_INLINE __mmask16 lanes(int n)
+{
     return n >= 16 ? (__mmask16)0xffff : n > 0 ? (__mmask16)((1u << n) - 1) : (__mmask16)0;
 }
 
 /* e^x for x clamped to [-87, 87], relative error about 2e-7: x = n ln2 + f, degree-6 polynomial in f (Cephes expf). */
-GR_INLINE __m512 exp_ps(__m512 x) {
+GR_INLINE __m512 exp_ps(__m512 x)
+{
     /* x last in both: of two operands min and max return the second when one is NaN, so NaN stays NaN. */
     x = _mm512_max_ps(_mm512_set1_ps(-87.0f), _mm512_min_ps(_mm512_set1_ps(87.0f), x));
     __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 8);
@@ -39,13 +41,15 @@ GR_INLINE __m512 exp_ps(__m512 x) {
 }
 
 /* y / (1 + e^-y) */
-GR_INLINE __m512 silu_ps(__m512 y) {
+GR_INLINE __m512 silu_ps(__m512 y)
+{
     __m512 e = exp_ps(_mm512_sub_ps(_mm512_setzero_ps(), y));
     return _mm512_div_ps(y, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
 }
 
 /* tanh GELU through the identity 0.5 (1 + tanh u) = 1 / (1 + e^-2u), u = sqrt(2/pi) (y + 0.044715 y^3). */
-GR_INLINE __m512 gelu_tanh_ps(__m512 y) {
+GR_INLINE __m512 gelu_tanh_ps(__m512 y)
+{
     __m512 cubic = _mm512_fmadd_ps(_mm512_mul_ps(y, y), _mm512_set1_ps(-0.0713548163f), _mm512_set1_ps(-1.59576912f));
     return _mm512_div_ps(y, _mm512_add_ps(_mm512_set1_ps(1.0f), exp_ps(_mm512_mul_ps(y, cubic))));
 }

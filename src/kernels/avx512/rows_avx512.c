@@ -9,11 +9,13 @@
 #include "kernels/avx512/math_avx512.h"
 
 struct row_scale {
-    __m512 mean, rest; /* the mean is mean + rest: the first pass rounds it to float, the second measures what that left */
+    __m512 mean,
+        rest; /* the mean is mean + rest: the first pass rounds it to float, the second measures what that left */
     __m512 rstd;
 };
 
-static struct row_scale measure(const float *x, int n, const struct gr_row_norm *norm) {
+static struct row_scale measure(const float *x, int n, const struct gr_row_norm *norm)
+{
     __m512 sum = _mm512_setzero_ps(), squares = _mm512_setzero_ps();
     float mean = 0.0f, rest = 0.0f;
     if (norm->kind == GR_ROW_LAYER) {
@@ -40,7 +42,8 @@ static struct row_scale measure(const float *x, int n, const struct gr_row_norm 
 }
 
 /* 16 elements from i on, normalised; lanes outside the mask are zero. */
-GR_INLINE __m512 apply(const float *x, int i, __mmask16 mask, const struct gr_row_norm *norm, struct row_scale s) {
+GR_INLINE __m512 apply(const float *x, int i, __mmask16 mask, const struct gr_row_norm *norm, struct row_scale s)
+{
     __m512 v = _mm512_sub_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), s.mean), s.rest);
     v = _mm512_maskz_mul_ps(mask, v, s.rstd);
     if (norm->gamma != NULL) {
@@ -52,7 +55,9 @@ GR_INLINE __m512 apply(const float *x, int i, __mmask16 mask, const struct gr_ro
     return v;
 }
 
-void gr_norm_rows_avx512(const float *x, int ldx, float *out, int ldo, int cols, const struct gr_row_norm *norm, int r0, int r1) {
+void gr_norm_rows_avx512(const float *x, int ldx, float *out, int ldo, int cols, const struct gr_row_norm *norm, int r0,
+                         int r1)
+{
     for (int r = r0; r < r1; r++) {
         const float *row = x + (size_t)r * ldx;
         float *dst = out + (size_t)r * ldo;
@@ -64,8 +69,9 @@ void gr_norm_rows_avx512(const float *x, int ldx, float *out, int ldo, int cols,
     }
 }
 
-void gr_pack_rows_avx512(const struct gr_acts *a, const float *x, int ldx, const int32_t *index, const struct gr_row_norm *norm, int r0,
-                         int r1, void *scratch) {
+void gr_pack_rows_avx512(const struct gr_acts *a, const float *x, int ldx, const int32_t *index,
+                         const struct gr_row_norm *norm, int r0, int r1, void *scratch)
+{
     (void)scratch;
     const int tiles = gr_tile_count(a->m);
     for (int t = 0; t < tiles; t++) {
@@ -79,14 +85,16 @@ void gr_pack_rows_avx512(const struct gr_acts *a, const float *x, int ldx, const
             }
             for (int i = 0; i < a->k_pad; i += GR_CHUNK, dst += (size_t)rows * GR_CHUNK) {
                 __mmask16 mask = lanes(a->k - i);
-                _mm512_store_ps(dst, norm != NULL ? apply(row, i, mask, norm, s) : _mm512_maskz_loadu_ps(mask, row + i));
+                _mm512_store_ps(dst,
+                                norm != NULL ? apply(row, i, mask, norm, s) : _mm512_maskz_loadu_ps(mask, row + i));
             }
         }
     }
 }
 
-void gr_rms_rope_avx512(float *x, int ldx, int heads, int dh, const float *gamma, float eps, const float *cos, const float *sin, int r0,
-                        int r1) {
+void gr_rms_rope_avx512(float *x, int ldx, int heads, int dh, const float *gamma, float eps, const float *cos,
+                        const float *sin, int r0, int r1)
+{
     const int half = dh / 2;
     const struct gr_row_norm norm = {.kind = GR_ROW_RMS, .eps = eps, .gamma = gamma};
     for (int r = r0; r < r1; r++) {
