@@ -298,8 +298,9 @@ def out_writes_the_json():
 def check_passes_on_the_demo_golden():
     run = done(gr00t("check", DEMO, GOLDEN))
     equal(run.out.splitlines()[-1], "1 of 1 cases within bounds")
-    run = done(gr00t("check", DEMO, GOLDEN, GOLDEN + "/", "--verbose"))
-    contains(run.out, "2 of 2 cases within bounds", "vit.out", "velocity.step3", "input_ids")
+    run = done(gr00t("check", DEMO, GOLDEN, GOLDEN + "/"))
+    contains(run.out, "2 of 2 cases within bounds", "PCC", "max|d|", "vit.out", "velocity.step3", "input_ids")
+    equal(len(done(gr00t("check", DEMO, GOLDEN, "--quiet")).out.splitlines()), 2)
     for cpu in ("scalar", "avx2"):
         run = gr00t("check", DEMO, GOLDEN, "--cpu", cpu)
         if run.code == 7:
@@ -362,6 +363,15 @@ def check_refuses_a_damaged_case():
     fails(gr00t("check", DEMO, os.path.join(TMP, "nowhere")), 3, "obs.json")
     fails(gr00t("check", DEMO, golden_copy("g6", taps_fp32__safetensors=lambda d: d[:100])), 3)
     fails(gr00t("check", DEMO, golden_copy("g7", obs__json=lambda d: d[:-20])), 3, "obs.json")
+    for key in ("instruction", "state", "seed"):
+        fails(gr00t("check", DEMO, golden_copy("g8", obs__json=edit_json(lambda d: d.pop(key)))), 3, "obs.json", key)
+    fails(gr00t("check", DEMO, golden_copy("g8", expected__json=lambda d: b"{}")), 3, "actions_fp32")
+
+
+@test
+def check_takes_a_case_that_leaves_out_what_has_a_default():
+    done(gr00t("check", DEMO, golden_copy("g9", obs__json=edit_json(lambda d: d.pop("image")))))
+    done(gr00t("check", DEMO, golden_copy("g9", expected__json=edit_json(lambda d: [d.pop("seq_len"), d.pop("n_text")]))))
 
 
 @test
@@ -510,6 +520,13 @@ def the_tokenizer_is_found_in_order():
     done(predict(model=bare, env={"GR00T_TOKENIZER_DIR": tok}))
     fails(predict(env={"GR00T_TOKENIZER_DIR": TMP}), 4, "GR00T_TOKENIZER_DIR", TMP)
     fails(predict("--tokenizer", TMP), 4, "--tokenizer", TMP)
+    single = os.path.join(TMP, "single")
+    os.makedirs(single)
+    with open(os.path.join(tok, "vocab.json")) as v, open(os.path.join(tok, "merges.txt")) as m, open(os.path.join(tok, "added_tokens.json")) as a:
+        write("single/tokenizer.json", json.dumps({
+            "added_tokens": [{"content": k, "id": i} for k, i in json.load(a).items()], "normalizer": {"type": "NFC"},
+            "model": {"type": "BPE", "vocab": json.load(v), "merges": [x for x in m.read().splitlines() if not x.startswith("#version")]}}))
+    equal(actions(predict("--json", "--tokenizer", single, model=bare)), actions(predict("--json")))
     model = os.path.join(TMP, "hub", "models--Qwen--Qwen3-1.7B")
     os.makedirs(os.path.join(model, "refs"))
     os.makedirs(os.path.join(model, "snapshots"))
@@ -694,6 +711,20 @@ def damaged_shards_exit_4():
 
 
 @test
+def inspect_lists_every_missing_tensor():
+    def rename(data):  # the data stay where they are
+        return data.replace(b"self_attn.q_norm", b"self_attn.Q_norm").replace(b"norm1.linear.bias", b"norm1.linear.Bias")
+
+    shards = [f.replace(".", "__") for f in os.listdir(DEMO) if f.endswith(".safetensors")]
+    path = snapshot("lacking", **{f: rename for f in [*shards, INDEX]})
+    fails(predict(model=path), 4, "q_norm", "missing")  # its width is not known without
+    path = snapshot("lacking", **{f: lambda d: d.replace(b"norm1.linear.bias", b"norm1.linear.Bias") for f in [*shards, INDEX]})
+    run = fails(gr00t("inspect", path), 4, "8 tensors are missing", "transformer_blocks.0.norm1.linear.bias")
+    missing = [x.split()[1] for x in run.out.splitlines() if x.startswith("  missing")]
+    equal(missing, [f"action_head.model.transformer_blocks.{i}.norm1.linear.bias" for i in range(8)])
+
+
+@test
 def damaged_side_files_exit_4():
     def nan(d):
         return d.replace(b'"min": [', b'"min": [NaN, ', 1) if b'"min": [' in d else d.replace(b'"min":[', b'"min":[NaN,', 1)
@@ -815,6 +846,25 @@ def an_interrupt_leaves_nothing_half_written():
     p.communicate(timeout=60)
     equal(p.returncode, 130)
     equal([f for f in listing(folder) if ".tmp-" in f or f.endswith(".safetensors")], [])
+
+
+@test
+def a_snapshot_that_is_cut_short_while_in_use_exits_4():
+    folder = os.path.join(TMP, "shrinking")
+    shutil.copytree(DEMO, folder)
+    args = [BIN, "bench", "engine", "--model", folder, "--runs", "100000", "--threads", "1"]
+    for more, start in (([], "gr00t: "), (["--log-format", "json"], "{")):
+        p = subprocess.Popen(args + more, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(1.0)
+        equal(p.poll(), None, "ended before the cut")
+        for f in os.listdir(folder):  # token embeddings are read in each run
+            if f.endswith(".safetensors"):
+                os.truncate(os.path.join(folder, f), 0)
+        err = p.communicate(timeout=60)[1].decode()
+        equal(p.returncode, 4)
+        assert err.startswith(start) and len(err.splitlines()) == 1 and "shorter" in err, err
+        shutil.rmtree(folder)
+        shutil.copytree(DEMO, folder)
 
 
 def main():

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * fuzz_png.c: any bytes through the PNG reader, as they are and once more with all checksums repaired (a mutated file would
- * else never get past the first one). What decodes is written and read again, and must give the same pixels. */
+ * else never get past the first one). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +46,8 @@ static void repair_checksums(uint8_t *p, size_t n)
 
 static void decode(const uint8_t *data, size_t size)
 {
-    uint8_t *rgb = NULL, *bytes = NULL, *again = NULL;
-    int h, w, h2, w2;
-    size_t n;
+    uint8_t *rgb = NULL;
+    int h, w;
     struct gr_err err;
     if (gr_png_decode(data, size, 1, SIDE_MAX, &rgb, &h, &w, &err) != GR_OK) {
         if (rgb != NULL || err.msg[0] == '\0') {
@@ -56,14 +55,17 @@ static void decode(const uint8_t *data, size_t size)
         }
         return;
     }
-    if (h < 1 || h > SIDE_MAX || w < 1 || w > SIDE_MAX || gr_png_encode(rgb, h, w, &bytes, &n, &err) != GR_OK ||
-        gr_png_decode(bytes, n, 1, SIDE_MAX, &again, &h2, &w2, &err) != GR_OK || h2 != h || w2 != w ||
-        memcmp(rgb, again, 3 * (size_t)h * (size_t)w) != 0) {
+    if (h < 1 || h > SIDE_MAX || w < 1 || w > SIDE_MAX) {
+        abort();
+    }
+    unsigned sum = 0; /* every sample is read, so that a sanitizer sees one that was never written */
+    for (size_t i = 0; i < 3 * (size_t)h * (size_t)w; i++) {
+        sum += rgb[i];
+    }
+    if (sum > 255u * 3 * SIDE_MAX * SIDE_MAX) {
         abort();
     }
     free(rgb);
-    free(bytes);
-    free(again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,45 +3,17 @@
  * fuzz_tokenizer_files.c: any bytes as the files of a tokenizer folder. The input is cut at the byte 0x01 into vocab.json, merges.txt,
  * added_tokens.json, tokenizer_config.json and tokenizer.json; a part that begins with '-' is not written. "@" at the start of a
  * vocabulary stands for the 256 single bytes, which mutation would hardly ever leave whole. What opens must encode a text. */
+#include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
+#include "fuzz_folder.h"
 #include "model/tokenizer.h"
 
 enum { N_FILES = 5 };
 static const char *const names[N_FILES] = {"vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json",
                                            "tokenizer.json"};
-static char dir[256];
-
-static void clean(void)
-{
-    char path[320];
-    for (int i = 0; i < N_FILES; i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
-        unlink(path);
-    }
-}
-
-static void remove_dir(void)
-{
-    clean();
-    rmdir(dir);
-}
-
-static void make_dir(void)
-{
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof dir, "%.200s/gr00t-fuzz-XXXXXX", tmp != NULL ? tmp : "/tmp");
-    if (mkdtemp(dir) == NULL) {
-        perror(dir);
-        abort();
-    }
-    atexit(remove_dir);
-}
 
 /* {"!": 0, ..., of all single bytes; the caller's text goes on behind it. */
 static void put_bytes(struct gr_buf *b)
@@ -56,20 +28,17 @@ static void put_bytes(struct gr_buf *b)
 
 static void put_file(const char *name, const uint8_t *data, size_t n)
 {
-    char path[320];
     struct gr_buf b = {0};
-    snprintf(path, sizeof path, "%s/%s", dir, name);
     if (n > 0 && data[0] == '@') {
         put_bytes(&b);
         data++;
         n--;
     }
     gr_buf_put(&b, data, n);
-    FILE *f = fopen(path, "wb");
-    if (f == NULL || b.failed || (b.len > 0 && fwrite(b.data, 1, b.len, f) != b.len)) {
+    if (b.failed) {
         abort();
     }
-    fclose(f);
+    fuzz_put(name, b.data, b.len);
     gr_buf_free(&b);
 }
 
@@ -94,10 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct gr_tokenizer *tok = NULL;
     struct gr_err err = {0};
-    if (dir[0] == '\0') {
-        make_dir();
-    }
-    clean();
+    fuzz_clean();
     for (int i = 0; i < N_FILES && size > 0; i++) {
         const uint8_t *end = memchr(data, 0x01, size);
         size_t n = end != NULL ? (size_t)(end - data) : size;
@@ -107,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size -= end != NULL ? n + 1 : n;
         data += end != NULL ? n + 1 : n;
     }
-    if (gr_tokenizer_open(dir, &tok, &err) == GR_OK) {
+    if (gr_tokenizer_open(fuzz_folder(), &tok, &err) == GR_OK) {
         use(tok);
     } else if (tok != NULL || err.msg[0] == '\0') {
         abort();

@@ -118,3 +118,15 @@ void image_cases_free(struct image_list *list)
     list->cases = NULL;
     list->n = 0;
 }
+
+void image_read(const char *path, struct gr_image *image)
+{
+    size_t n;
+    struct gr_err err;
+    uint8_t *bytes = gr_test_read(path, &n);
+    enum gr_status status = gr_image_decode(bytes, n, image, &err);
+    free(bytes);
+    if (status != GR_OK) {
+        fail_msg("%s: %s", path, err.msg);
+    }
+}

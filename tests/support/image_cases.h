@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "gr00t.h"
 #include "gr_test.h"
 
 /* In the order of both lists; the first is the decoded picture, the last the float planes. */
@@ -33,5 +34,8 @@ struct image_list image_cases_committed(void);
  * rule, and the one departure. */
 struct image_list image_cases_shared(void);
 void image_cases_free(struct image_list *list);
+
+/* Decodes a picture file that must be a good one. Free with gr_image_free. */
+void image_read(const char *path, struct gr_image *image);
 
 #endif

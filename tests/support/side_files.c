@@ -167,3 +167,11 @@ void side_files_write(const struct side_files *files, const char *dir)
         gr_test_write(gr_test_join(dir, "%s", names[i]), files->text[i], strlen(files->text[i]));
     }
 }
+
+struct gr_config *side_files_config(const struct side_files *files, const char *tag)
+{
+    struct gr_config *cfg = NULL;
+    struct gr_err err = {0};
+    gr_test_ok(side_files_parse(files, tag, &cfg, &err), &err);
+    return cfg;
+}

@@ -15,6 +15,13 @@ struct side_files {
     char *text[SIDE_FILES]; /* NUL-terminated, owned */
 };
 
+/* Anchors of side_files_edit: where the chosen embodiment's parts begin. */
+#define SIDE_AT_GR1 "\"gr1\""
+#define SIDE_AT_VIDEO SIDE_AT_GR1 "|\"video\":"
+#define SIDE_AT_STATE SIDE_AT_GR1 "|\"state\":"
+#define SIDE_AT_ACTION SIDE_AT_GR1 "|\"action\":"
+#define SIDE_AT_RELATIVE SIDE_AT_GR1 "|\"relative_action\":"
+
 const char *side_file_name(enum side_file which);
 
 /* The published shapes; `tiny` takes the config.json with eagle_config. Free with side_files_free. */
@@ -32,6 +39,8 @@ void side_files_put(struct side_files *files, enum side_file which, const char *
 
 enum gr_status side_files_parse(const struct side_files *files, const char *tag, struct gr_config **out,
                                 struct gr_err *err);
+/* The config of texts that must be good ones. */
+struct gr_config *side_files_config(const struct side_files *files, const char *tag);
 void side_files_write(const struct side_files *files, const char *dir);
 
 #endif

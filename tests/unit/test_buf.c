@@ -249,6 +249,19 @@ static void a_buffer_grows_and_stays_terminated(void **state)
     assert_null(b.data);
 }
 
+static void a_line_shows_names_without_their_control_characters(void **state)
+{
+    (void)state;
+    struct gr_buf b = {0};
+    gr_buf_puts(&b, "\033[31mred\033[0m ");
+    gr_buf_line(&b, "%s=%d;\n\n", "a\nb\r\x1b[2J\x7f\xc2\x9b\xe2\x80\xa8\xff\xc3\xa9", 5);
+    gr_buf_line(&b, "%s", "no break\n");
+    gr_buf_line(&b, "%s", "");
+    assert_string_equal(b.data, "\033[31mred\033[0m a?b??[2J????\xc3\xa9=5;\n\nno break?");
+    assert_int_equal(b.len, strlen(b.data));
+    gr_buf_free(&b);
+}
+
 static void a_refused_size_sticks(void **state)
 {
     (void)state;
@@ -273,6 +286,7 @@ int main(void)
         cmocka_unit_test(json_strings_are_escaped),
         cmocka_unit_test(invalid_utf8_in_json_becomes_the_replacement_character),
         cmocka_unit_test(a_buffer_grows_and_stays_terminated),
+        cmocka_unit_test(a_line_shows_names_without_their_control_characters),
         cmocka_unit_test(a_refused_size_sticks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

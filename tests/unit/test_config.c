@@ -13,21 +13,6 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Anchors into the files. */
-#define GR1 "\"gr1\""
-#define VIDEO GR1 "|\"video\":"
-#define STATE GR1 "|\"state\":"
-#define ACTION GR1 "|\"action\":"
-#define RELATIVE GR1 "|\"relative_action\":"
-
-static struct gr_config *parse(const struct side_files *files, const char *tag)
-{
-    struct gr_config *cfg = NULL;
-    struct gr_err err = {0};
-    gr_test_ok(side_files_parse(files, tag, &cfg, &err), &err);
-    return cfg;
-}
-
 /* ---------------------------------------------------------------------------------------------- followed */
 
 static void the_published_files_give_the_published_network(void **state)
@@ -35,7 +20,7 @@ static void the_published_files_give_the_published_network(void **state)
     (void)state;
     struct side_files files;
     side_files_load(&files, false);
-    struct gr_config *cfg = parse(&files, NULL);
+    struct gr_config *cfg = side_files_config(&files, NULL);
     const struct gr_dims *d = &cfg->dims;
     assert_false(cfg->have_backbone);
     assert_string_equal(cfg->model_type, "Gr00tN1d6");
@@ -46,7 +31,7 @@ static void the_published_files_give_the_published_network(void **state)
                        d->dit.out,          d->dit.hidden,  d->dit.max_state, d->dit.max_action,   d->dit.horizon,
                        d->dit.slots,        d->dit.max_seq, d->dit.steps,     d->dit.time_buckets, d->dit.text_every,
                        d->dit.time_channels};
-    const int want[] = {1152, 4304, 27,   16,   16,   252,  18,  324, 81, 2048, 6144, 16, 16,   8, 128, 32,
+    const int want[] = {1152, 4304, 27,   16,   0,    252,  18,  324, 81, 2048, 6144, 16, 16,   8, 128, 32,
                         32,   48,   1536, 6144, 1024, 1024, 128, 128, 50, 32,   1024, 4,  1000, 2, 256};
     assert_int_equal(COUNT(got), COUNT(want));
     for (size_t i = 0; i < COUNT(want); i++) {
@@ -71,7 +56,7 @@ static void gr1_has_its_camera_groups_and_tables(void **state)
     static const int dims[] = {7, 7, 6, 6, 3};
     struct side_files files;
     side_files_load(&files, false);
-    struct gr_config *cfg = parse(&files, "gr1");
+    struct gr_config *cfg = side_files_config(&files, "gr1");
     const struct gr_embodiment *e = &cfg->emb;
     assert_string_equal(e->tag, "gr1");
     assert_int_equal(e->slot, 20);
@@ -108,7 +93,7 @@ static void eagle_config_replaces_the_backbone_constants(void **state)
     (void)state;
     struct side_files files;
     side_files_load(&files, true);
-    struct gr_config *cfg = parse(&files, "gr1");
+    struct gr_config *cfg = side_files_config(&files, "gr1");
     const struct gr_dims *d = &cfg->dims;
     assert_true(cfg->have_backbone);
     const int got[] = {d->vit.hidden, d->vit.mlp,    d->vit.layers, d->vit.heads,    d->llm.hidden,
@@ -126,13 +111,15 @@ static void the_image_side_is_the_edge_rounded_to_28_with_halves_to_even(void **
     static const struct {
         const char *edge;
         int side;
-    } cases[] = {{"56", 56},   {"69", 56},   {"70", 56},   {"71", 84},   {"98", 112},  {"126", 112}, {"154", 168},
-                 {"224", 224}, {"256", 252}, {"266", 280}, {"294", 280}, {"448", 448}, {"512", 504}, {"1024", 1036}};
+    } cases[] = {{"28", 28},   {"41", 28},   {"42", 56},   {"69", 56},    {"70", 56},   {"71", 84},
+                 {"98", 112},  {"126", 112}, {"154", 168}, {"224", 224},  {"256", 252}, {"266", 280},
+                 {"294", 280}, {"448", 448}, {"512", 504}, {"1024", 1036}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct side_files files;
         side_files_load(&files, false);
-        side_files_set(&files, SIDE_PROCESSOR, NULL, "shortest_image_edge", cases[i].edge); /* image_target_size stays 256 */
-        struct gr_config *cfg = parse(&files, "gr1");
+        side_files_set(&files, SIDE_PROCESSOR, NULL, "shortest_image_edge",
+                       cases[i].edge); /* image_target_size stays 256 */
+        struct gr_config *cfg = side_files_config(&files, "gr1");
         const struct gr_dims *d = &cfg->dims;
         assert_int_equal(d->vit.image_side, cases[i].side);
         assert_int_equal(d->vit.grid, cases[i].side / 14);
@@ -150,7 +137,7 @@ static void null_edge_and_crop_come_from_the_two_sizes(void **state)
     side_files_load(&files, false);
     side_files_set(&files, SIDE_PROCESSOR, NULL, "shortest_image_edge", "null");
     side_files_set(&files, SIDE_PROCESSOR, NULL, "crop_fraction", "null");
-    struct gr_config *cfg = parse(&files, "gr1");
+    struct gr_config *cfg = side_files_config(&files, "gr1");
     assert_int_equal(cfg->shortest_image_edge, 256);
     assert_true(cfg->crop_fraction == 230.0 / 256.0);
     gr_config_free(cfg);
@@ -161,8 +148,8 @@ static void null_edge_and_crop_come_from_the_two_sizes(void **state)
     } wrong[] = {
         {"image_crop_size", "[257, 257]", "crop_fraction is null, expected"},
         {"image_crop_size", "null", "crop_fraction is null, expected"},
-        {"image_target_size", "[1400, 1400]", "image_target_size is an array of 2, expected a square of 56..1024"},
-        {"image_target_size", "null", "image_target_size is null, expected a square of 56..1024"}};
+        {"image_target_size", "[1400, 1400]", "image_target_size is an array of 2, expected a square of 28..1024"},
+        {"image_target_size", "null", "image_target_size is null, expected a square of 28..1024"}};
     for (size_t i = 0; i < COUNT(wrong); i++) {
         struct gr_err err = {0};
         side_files_set(&files, SIDE_PROCESSOR, NULL, wrong[i].key, wrong[i].value);
@@ -181,9 +168,9 @@ static void switches_and_modes_are_followed(void **state)
     side_files_set(&files, SIDE_PROCESSOR, NULL, "clip_outliers", "false");
     side_files_set(&files, SIDE_PROCESSOR, NULL, "formalize_language", "false");
     side_files_set(&files, SIDE_PROCESSOR, NULL, "crop_fraction", "1");
-    side_files_set(&files, SIDE_PROCESSOR, STATE, "mean_std_embedding_keys", "[\"waist\", \"left_arm\"]");
-    side_files_set(&files, SIDE_PROCESSOR, ACTION, "mean_std_embedding_keys", "[\"right_hand\", \"waist\"]");
-    struct gr_config *cfg = parse(&files, "gr1");
+    side_files_set(&files, SIDE_PROCESSOR, SIDE_AT_STATE, "mean_std_embedding_keys", "[\"waist\", \"left_arm\"]");
+    side_files_set(&files, SIDE_PROCESSOR, SIDE_AT_ACTION, "mean_std_embedding_keys", "[\"right_hand\", \"waist\"]");
+    struct gr_config *cfg = side_files_config(&files, "gr1");
     const struct gr_embodiment *e = &cfg->emb;
     assert_true(cfg->use_percentiles && !cfg->clip_outliers && !cfg->formalize_language &&
                 !cfg->apply_sincos_state_encoding);
@@ -198,12 +185,12 @@ static void switches_and_modes_are_followed(void **state)
 
     /* Sine and cosine win where a group is in both lists. */
     side_files_set(&files, SIDE_PROCESSOR, NULL, "apply_sincos_state_encoding", "true");
-    cfg = parse(&files, "gr1");
+    cfg = side_files_config(&files, "gr1");
     assert_int_equal(cfg->emb.state[0].mode, GR_NORM_SIN_COS);
     gr_config_free(cfg);
 
     side_files_set(&files, SIDE_PROCESSOR, NULL, "use_relative_action", "false");
-    cfg = parse(&files, "gr1");
+    cfg = side_files_config(&files, "gr1");
     assert_false(cfg->emb.action[0].relative || cfg->emb.action[0].per_step);
     gr_config_free(cfg);
     side_files_free(&files);
@@ -215,15 +202,15 @@ static void percentiles_choose_q01_and_q99_except_for_relative_groups(void **sta
     struct side_files files;
     side_files_load(&files, false);
     side_files_set(&files, SIDE_PROCESSOR, NULL, "use_percentiles", "true");
-    side_files_set(&files, SIDE_STATISTICS, STATE "|\"waist\"", "q01", "[-9, -8, -7]");
-    side_files_set(&files, SIDE_STATISTICS, ACTION "|\"waist\"", "q99", "[9, 8, 7]");
-    struct gr_config *cfg = parse(&files, "gr1");
+    side_files_set(&files, SIDE_STATISTICS, SIDE_AT_STATE "|\"waist\"", "q01", "[-9, -8, -7]");
+    side_files_set(&files, SIDE_STATISTICS, SIDE_AT_ACTION "|\"waist\"", "q99", "[9, 8, 7]");
+    struct gr_config *cfg = side_files_config(&files, "gr1");
     assert_true(cfg->emb.state[4].lo[0] == -9.0 && cfg->emb.state[4].lo[2] == -7.0);
     assert_true(cfg->emb.action[4].hi[1] == 8.0);
     const double min_and_max[2] = {cfg->emb.action[0].lo[0], cfg->emb.action[0].hi[0]};
     gr_config_free(cfg);
     side_files_set(&files, SIDE_PROCESSOR, NULL, "use_percentiles", "false");
-    cfg = parse(&files, "gr1");
+    cfg = side_files_config(&files, "gr1");
     assert_true(min_and_max[0] == cfg->emb.action[0].lo[0] && min_and_max[1] == cfg->emb.action[0].hi[0]);
     assert_true(cfg->emb.state[4].lo[0] != -9.0);
     gr_config_free(cfg);
@@ -235,12 +222,12 @@ static void several_cameras_and_frames_and_a_shorter_action_load(void **state)
     (void)state;
     struct side_files files;
     side_files_load(&files, false);
-    side_files_set(&files, SIDE_PROCESSOR, VIDEO, "delta_indices", "[-15, -5, 0]");
-    side_files_set(&files, SIDE_PROCESSOR, VIDEO, "modality_keys", "[\"front\", \"left wrist\"]");
-    side_files_set(&files, SIDE_PROCESSOR, ACTION, "delta_indices", "[0, 1, 2, 3]");
-    side_files_set(&files, SIDE_PROCESSOR, ACTION, "action_configs", "null");
-    side_files_set(&files, SIDE_PROCESSOR, ACTION, "modality_keys", "[\"waist\", \"left_hand\"]");
-    struct gr_config *cfg = parse(&files, "gr1");
+    side_files_set(&files, SIDE_PROCESSOR, SIDE_AT_VIDEO, "delta_indices", "[-15, -5, 0]");
+    side_files_set(&files, SIDE_PROCESSOR, SIDE_AT_VIDEO, "modality_keys", "[\"front\", \"left wrist\"]");
+    side_files_set(&files, SIDE_PROCESSOR, SIDE_AT_ACTION, "delta_indices", "[0, 1, 2, 3]");
+    side_files_set(&files, SIDE_PROCESSOR, SIDE_AT_ACTION, "action_configs", "null");
+    side_files_set(&files, SIDE_PROCESSOR, SIDE_AT_ACTION, "modality_keys", "[\"waist\", \"left_hand\"]");
+    struct gr_config *cfg = side_files_config(&files, "gr1");
     const struct gr_embodiment *e = &cfg->emb;
     assert_int_equal(e->n_cameras, 2);
     assert_int_equal(e->frames_per_camera, 3);
@@ -258,8 +245,8 @@ static void state_key_names_the_state_group_of_a_relative_group(void **state)
     (void)state;
     struct side_files files;
     side_files_load(&files, false);
-    side_files_set(&files, SIDE_PROCESSOR, ACTION, "state_key", "\"right_arm\"");
-    struct gr_config *cfg = parse(&files, "gr1");
+    side_files_set(&files, SIDE_PROCESSOR, SIDE_AT_ACTION, "state_key", "\"right_arm\"");
+    struct gr_config *cfg = side_files_config(&files, "gr1");
     assert_int_equal(cfg->emb.action[0].state_index, 1);
     assert_int_equal(cfg->emb.action[0].state_offset, 7);
     gr_config_free(cfg);
@@ -283,10 +270,10 @@ static void unknown_keys_are_listed_and_training_keys_are_not(void **state)
     side_files_edit(&files, SIDE_PROCESSOR, NULL, "{", "{\"iota\": {}, ");
     side_files_edit(&files, SIDE_PROCESSOR, "\"processor_kwargs\":", "{",
                     "{\"kappa\": true, \"extra_augmentation_config\": {}, ");
-    side_files_edit(&files, SIDE_PROCESSOR, STATE, "{", "{\"lambda\": 2, ");
-    side_files_edit(&files, SIDE_PROCESSOR, GR1, "{", "{\"mu\": 2, ");
+    side_files_edit(&files, SIDE_PROCESSOR, SIDE_AT_STATE, "{", "{\"lambda\": 2, ");
+    side_files_edit(&files, SIDE_PROCESSOR, SIDE_AT_GR1, "{", "{\"mu\": 2, ");
     side_files_edit(&files, SIDE_PROCESSOR, "\"unitree_g1\"", "{", "{\"nu\": 2, "); /* not the chosen embodiment */
-    struct gr_config *cfg = parse(&files, "gr1");
+    struct gr_config *cfg = side_files_config(&files, "gr1");
     static const char *const want[] = {"config.json: zeta",
                                        "config.json: eagle_config.vision_config.theta",
                                        "config.json: diffusion_model_cfg.eta",
@@ -313,7 +300,7 @@ static void hundreds_of_unknown_keys_are_all_listed(void **state)
         snprintf(text, sizeof text, "{\"extra_%d\": 0, ", i);
         side_files_edit(&files, SIDE_CONFIG, NULL, "{", text);
     }
-    struct gr_config *cfg = parse(&files, "gr1");
+    struct gr_config *cfg = side_files_config(&files, "gr1");
     assert_int_equal(cfg->n_ignored, 300);
     assert_string_equal(cfg->ignored[299], "config.json: extra_0");
     gr_config_free(cfg);
@@ -327,7 +314,7 @@ static void other_embodiments_are_listed_and_not_checked(void **state)
     side_files_load(&files, false);
     side_files_set(&files, SIDE_IDS, NULL, "oxe_google", "-5");
     side_files_set(&files, SIDE_PROCESSOR, "\"unitree_g1\"|\"action\":", "type", "\"EEF\"");
-    struct gr_config *cfg = parse(&files, "gr1");
+    struct gr_config *cfg = side_files_config(&files, "gr1");
     assert_int_equal(cfg->n_tags, 9);
     assert_string_equal(cfg->tags[0], "robocasa_panda_omron");
     assert_int_equal(cfg->slots[1], 20);

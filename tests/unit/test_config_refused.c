@@ -12,21 +12,6 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Anchors into the files. */
-#define GR1 "\"gr1\""
-#define VIDEO GR1 "|\"video\":"
-#define STATE GR1 "|\"state\":"
-#define ACTION GR1 "|\"action\":"
-#define RELATIVE GR1 "|\"relative_action\":"
-
-static struct gr_config *parse(const struct side_files *files, const char *tag)
-{
-    struct gr_config *cfg = NULL;
-    struct gr_err err = {0};
-    gr_test_ok(side_files_parse(files, tag, &cfg, &err), &err);
-    return cfg;
-}
-
 struct refusal {
     enum side_file which;
     const char *anchor, *key, *value, *message;
@@ -180,7 +165,7 @@ static void processor_settings_out_of_range_or_not_implemented_are_refused(void 
          "processor_kwargs.use_albumentations is false, supported: true"},
         {SIDE_PROCESSOR, NULL, "use_albumentations", "true, \"collator_overwrite_image_inputs\": true",
          "collator_overwrite_image_inputs is true"},
-        {SIDE_PROCESSOR, NULL, "shortest_image_edge", "55", "shortest_image_edge is 55, expected an integer 56..1024"},
+        {SIDE_PROCESSOR, NULL, "shortest_image_edge", "27", "shortest_image_edge is 27, expected an integer 28..1024"},
         {SIDE_PROCESSOR, NULL, "shortest_image_edge", "1025", "shortest_image_edge is 1025"},
         {SIDE_PROCESSOR, NULL, "crop_fraction", "0", "crop_fraction is 0, expected a number above 0 up to 1"},
         {SIDE_PROCESSOR, NULL, "crop_fraction", "0.001", "crop_fraction is 0.001, expected a number above 0 up to 1"},
@@ -205,55 +190,61 @@ static void modality_configs_of_the_chosen_embodiment_are_checked(void **state)
     (void)state;
     static const struct refusal cases[] = {
         {SIDE_PROCESSOR, NULL, "gr1", "[]", "modality_configs.gr1 is an array of 0, expected an object"},
-        {SIDE_PROCESSOR, GR1, "video", "null", "gr1.video is null, expected an object"},
-        {SIDE_PROCESSOR, VIDEO, "delta_indices", "[]", "gr1.video.delta_indices is an array of 0"},
-        {SIDE_PROCESSOR, VIDEO, "delta_indices", "[0, 1]",
+        {SIDE_PROCESSOR, SIDE_AT_GR1, "video", "null", "gr1.video is null, expected an object"},
+        {SIDE_PROCESSOR, SIDE_AT_VIDEO, "delta_indices", "[]", "gr1.video.delta_indices is an array of 0"},
+        {SIDE_PROCESSOR, SIDE_AT_VIDEO, "delta_indices", "[0, 1]",
          "gr1.video.delta_indices[1] is 1, expected rising times up to 0"},
-        {SIDE_PROCESSOR, VIDEO, "delta_indices", "[-2, -2]", "gr1.video.delta_indices[1] is -2, expected rising times"},
-        {SIDE_PROCESSOR, VIDEO, "delta_indices", "[0.5]", "gr1.video.delta_indices[0] is 0.5, expected an integer"},
-        {SIDE_PROCESSOR, VIDEO, "modality_keys", "[]",
+        {SIDE_PROCESSOR, SIDE_AT_VIDEO, "delta_indices", "[-2, -2]",
+         "gr1.video.delta_indices[1] is -2, expected rising times"},
+        {SIDE_PROCESSOR, SIDE_AT_VIDEO, "delta_indices", "[0.5]",
+         "gr1.video.delta_indices[0] is 0.5, expected an integer"},
+        {SIDE_PROCESSOR, SIDE_AT_VIDEO, "modality_keys", "[]",
          "gr1.video.modality_keys is an array of 0, expected an array of 1..64 names"},
-        {SIDE_PROCESSOR, VIDEO, "modality_keys", "[\"a\", \"a\"]",
+        {SIDE_PROCESSOR, SIDE_AT_VIDEO, "modality_keys", "[\"a\", \"a\"]",
          "gr1.video.modality_keys[1] is \"a\", which is listed twice"},
-        {SIDE_PROCESSOR, VIDEO, "modality_keys", "[\"\"]", "gr1.video.modality_keys[0] is \"\", expected a name"},
-        {SIDE_PROCESSOR, VIDEO, "modality_keys", "[7]", "gr1.video.modality_keys[0] is 7, expected a name"},
-        {SIDE_PROCESSOR, GR1, "state", "3", "gr1.state is 3, expected an object"},
-        {SIDE_PROCESSOR, STATE, "delta_indices", "[-1, 0]", "gr1.state.delta_indices is an array of 2"},
-        {SIDE_PROCESSOR, STATE, "delta_indices", "[-1]", "gr1.state.delta_indices[0] is -1, supported: 0"},
-        {SIDE_PROCESSOR, STATE, "modality_keys", "null", "gr1.state.modality_keys is null"},
-        {SIDE_PROCESSOR, STATE, "modality_keys", "[\"left_leg\"]",
+        {SIDE_PROCESSOR, SIDE_AT_VIDEO, "modality_keys", "[\"\"]",
+         "gr1.video.modality_keys[0] is \"\", expected a name"},
+        {SIDE_PROCESSOR, SIDE_AT_VIDEO, "modality_keys", "[7]", "gr1.video.modality_keys[0] is 7, expected a name"},
+        {SIDE_PROCESSOR, SIDE_AT_GR1, "state", "3", "gr1.state is 3, expected an object"},
+        {SIDE_PROCESSOR, SIDE_AT_STATE, "delta_indices", "[-1, 0]", "gr1.state.delta_indices is an array of 2"},
+        {SIDE_PROCESSOR, SIDE_AT_STATE, "delta_indices", "[-1]", "gr1.state.delta_indices[0] is -1, supported: 0"},
+        {SIDE_PROCESSOR, SIDE_AT_STATE, "modality_keys", "null", "gr1.state.modality_keys is null"},
+        {SIDE_PROCESSOR, SIDE_AT_STATE, "modality_keys", "[\"left_leg\"]",
          "gr1.state.sin_cos_embedding_keys[0] is \"left_arm\", expected a group"},
-        {SIDE_PROCESSOR, STATE, "sin_cos_embedding_keys", "[\"waist\", \"head\"]",
+        {SIDE_PROCESSOR, SIDE_AT_STATE, "sin_cos_embedding_keys", "[\"waist\", \"head\"]",
          "gr1.state.sin_cos_embedding_keys[1] is \"head\""},
-        {SIDE_PROCESSOR, STATE, "sin_cos_embedding_keys", "\"waist\"",
+        {SIDE_PROCESSOR, SIDE_AT_STATE, "sin_cos_embedding_keys", "\"waist\"",
          "gr1.state.sin_cos_embedding_keys is \"waist\", expected null or"},
-        {SIDE_PROCESSOR, STATE, "mean_std_embedding_keys", "[null]", "gr1.state.mean_std_embedding_keys[0] is null"},
-        {SIDE_PROCESSOR, ACTION, "mean_std_embedding_keys", "[\"head\"]",
+        {SIDE_PROCESSOR, SIDE_AT_STATE, "mean_std_embedding_keys", "[null]",
+         "gr1.state.mean_std_embedding_keys[0] is null"},
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "mean_std_embedding_keys", "[\"head\"]",
          "gr1.action.mean_std_embedding_keys[0] is \"head\""},
-        {SIDE_PROCESSOR, ACTION, "sin_cos_embedding_keys", "[\"head\"]",
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "sin_cos_embedding_keys", "[\"head\"]",
          "gr1.action.sin_cos_embedding_keys[0] is \"head\""},
-        {SIDE_PROCESSOR, ACTION, "delta_indices", "[1, 2, 3]", "gr1.action.delta_indices[0] is 1, supported: 0"},
-        {SIDE_PROCESSOR, ACTION, "delta_indices", "[0, 2]", "gr1.action.delta_indices[1] is 2, supported: 1"},
-        {SIDE_PROCESSOR, ACTION, "delta_indices", "[0, 1]",
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "delta_indices", "[1, 2, 3]",
+         "gr1.action.delta_indices[0] is 1, supported: 0"},
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "delta_indices", "[0, 2]", "gr1.action.delta_indices[1] is 2, supported: 1"},
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "delta_indices", "[0, 1]",
          "relative_action.left_arm.min is an array of 16, expected an array of 2 rows"},
-        {SIDE_PROCESSOR, ACTION, "modality_keys", "[\"left_arm\", \"right_arm\", \"left_hand\", \"waist\"]",
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "modality_keys", "[\"left_arm\", \"right_arm\", \"left_hand\", \"waist\"]",
          "action_configs is an array of 5, expected null or an array of 4"},
-        {SIDE_PROCESSOR, ACTION, "action_configs", "{}",
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "action_configs", "{}",
          "gr1.action.action_configs is an object, expected null or an array of 5"},
-        {SIDE_PROCESSOR, ACTION, "action_configs", "[1, 2, 3, 4, 5]",
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "action_configs", "[1, 2, 3, 4, 5]",
          "gr1.action.action_configs[0] is 1, expected an object"},
-        {SIDE_PROCESSOR, ACTION, "type", "\"EEF\"",
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "type", "\"EEF\"",
          "processor_config.json: processor_kwargs.modality_configs.gr1.action.action_configs[0].type is \"EEF\", supported: \"NON_EEF\""},
-        {SIDE_PROCESSOR, ACTION "|\"waist\"|\"ABSOLUTE\"", "type", "\"EEF\"", "action_configs[4].type is \"EEF\""},
-        {SIDE_PROCESSOR, ACTION, "format", "\"XYZ_ROT6D\"",
+        {SIDE_PROCESSOR, SIDE_AT_ACTION "|\"waist\"|\"ABSOLUTE\"", "type", "\"EEF\"",
+         "action_configs[4].type is \"EEF\""},
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "format", "\"XYZ_ROT6D\"",
          "action_configs[0].format is \"XYZ_ROT6D\", supported: \"DEFAULT\""},
-        {SIDE_PROCESSOR, ACTION, "rep", "\"DELTA\"",
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "rep", "\"DELTA\"",
          "action_configs[0].rep is \"DELTA\", supported: \"RELATIVE\", \"ABSOLUTE\""},
-        {SIDE_PROCESSOR, ACTION, "rep", "1", "action_configs[0].rep is 1"},
-        {SIDE_PROCESSOR, ACTION, "state_key", "7", "action_configs[0].state_key is 7"},
-        {SIDE_PROCESSOR, ACTION, "state_key", "\"head\"",
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "rep", "1", "action_configs[0].rep is 1"},
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "state_key", "7", "action_configs[0].state_key is 7"},
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "state_key", "\"head\"",
          "there is no state group \"head\" for the relative action group \"left_arm\""},
-        {SIDE_PROCESSOR, ACTION, "state_key", "\"waist\"",
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "state_key", "\"waist\"",
          "action.left_arm has 7 numbers, expected 3 as in the state group waist"},
     };
     check_refusals(cases, COUNT(cases), false);
@@ -272,7 +263,7 @@ static void too_many_images_action_steps_and_cameras_are_refused(void **state)
     }
     snprintf(list + n, sizeof list - n, "]");
     side_files_load(&files, false);
-    side_files_set(&files, SIDE_PROCESSOR, ACTION, "delta_indices", list);
+    side_files_set(&files, SIDE_PROCESSOR, SIDE_AT_ACTION, "delta_indices", list);
     gr_test_fails(side_files_parse(&files, "gr1", &cfg, &err), &err, GR_ERR_FORMAT,
                   "gr1.action.delta_indices is an array of 51, expected an array of 1..50");
     side_files_free(&files);
@@ -283,8 +274,8 @@ static void too_many_images_action_steps_and_cameras_are_refused(void **state)
         n += (size_t)snprintf(list + n, sizeof list - n, "%s\"camera %d\"", i == 0 ? "[" : ", ", i);
     }
     snprintf(list + n, sizeof list - n, "]");
-    side_files_set(&files, SIDE_PROCESSOR, VIDEO, "modality_keys", list);
-    side_files_set(&files, SIDE_PROCESSOR, VIDEO, "delta_indices", "[-7, -6, -5, -4, -3, -2, -1, 0]");
+    side_files_set(&files, SIDE_PROCESSOR, SIDE_AT_VIDEO, "modality_keys", list);
+    side_files_set(&files, SIDE_PROCESSOR, SIDE_AT_VIDEO, "delta_indices", "[-7, -6, -5, -4, -3, -2, -1, 0]");
     gr_test_fails(side_files_parse(&files, "gr1", &cfg, &err), &err, GR_ERR_FORMAT,
                   "64 cameras x 8 frames x 81 image tokens exceed");
     side_files_free(&files);
@@ -295,37 +286,42 @@ static void statistics_of_the_chosen_embodiment_are_checked(void **state)
     (void)state;
     static const struct refusal cases[] = {
         {SIDE_STATISTICS, NULL, "gr1", "null", "statistics.json: gr1 is null, expected an object"},
-        {SIDE_STATISTICS, GR1, "state", "[]", "gr1.state is an array of 0, expected an object"},
-        {SIDE_STATISTICS, GR1, "action", "true", "gr1.action is true, expected an object"},
-        {SIDE_STATISTICS, GR1, "relative_action", "null", "gr1.relative_action is null, expected an object"},
-        {SIDE_STATISTICS, STATE, "waist", "{}", "gr1.state.waist.min is missing"},
-        {SIDE_STATISTICS, STATE, "waist", "{\"min\": [0, 0, 0], \"max\": [1, 1, 1], \"mean\": [0, 0, 0]}",
+        {SIDE_STATISTICS, SIDE_AT_GR1, "state", "[]", "gr1.state is an array of 0, expected an object"},
+        {SIDE_STATISTICS, SIDE_AT_GR1, "action", "true", "gr1.action is true, expected an object"},
+        {SIDE_STATISTICS, SIDE_AT_GR1, "relative_action", "null", "gr1.relative_action is null, expected an object"},
+        {SIDE_STATISTICS, SIDE_AT_STATE, "waist", "{}", "gr1.state.waist.min is missing"},
+        {SIDE_STATISTICS, SIDE_AT_STATE, "waist", "{\"min\": [0, 0, 0], \"max\": [1, 1, 1], \"mean\": [0, 0, 0]}",
          "gr1.state.waist.std is missing"},
-        {SIDE_STATISTICS, STATE "|\"left_arm\"", "min", "[]", "gr1.state.left_arm.min is an array of 0"},
-        {SIDE_STATISTICS, STATE "|\"left_arm\"", "min", "{\"0\": 1}", "gr1.state.left_arm.min is an object"},
-        {SIDE_STATISTICS, STATE "|\"left_arm\"", "max", "[1, 1, 1, 1, 1, 1]",
+        {SIDE_STATISTICS, SIDE_AT_STATE "|\"left_arm\"", "min", "[]", "gr1.state.left_arm.min is an array of 0"},
+        {SIDE_STATISTICS, SIDE_AT_STATE "|\"left_arm\"", "min", "{\"0\": 1}", "gr1.state.left_arm.min is an object"},
+        {SIDE_STATISTICS, SIDE_AT_STATE "|\"left_arm\"", "max", "[1, 1, 1, 1, 1, 1]",
          "left_arm.max is an array of 6, expected an array of 7 numbers"},
-        {SIDE_STATISTICS, STATE "|\"left_arm\"", "min", "[0, 0, 0, 0, 0, 0]",
+        {SIDE_STATISTICS, SIDE_AT_STATE "|\"left_arm\"", "min", "[0, 0, 0, 0, 0, 0]",
          "left_arm.max is an array of 7, expected an array of 6 numbers"},
-        {SIDE_STATISTICS, STATE "|\"left_arm\"", "mean", "[0, 0, 0, null, 0, 0, 0]",
+        {SIDE_STATISTICS, SIDE_AT_STATE "|\"left_arm\"", "mean", "[0, 0, 0, null, 0, 0, 0]",
          "left_arm.mean[3] is null, expected a number that is finite"},
-        {SIDE_STATISTICS, STATE "|\"left_arm\"", "std", "[0, 0, 0, \"1\", 0, 0, 0]", "left_arm.std[3] is \"1\""},
-        {SIDE_STATISTICS, STATE "|\"left_arm\"", "std", "[0, 0, 0, 0, -1e-3, 0, 0]",
+        {SIDE_STATISTICS, SIDE_AT_STATE "|\"left_arm\"", "std", "[0, 0, 0, \"1\", 0, 0, 0]",
+         "left_arm.std[3] is \"1\""},
+        {SIDE_STATISTICS, SIDE_AT_STATE "|\"left_arm\"", "std", "[0, 0, 0, 0, -1e-3, 0, 0]",
          "left_arm.std has -0.001 at index 4"},
-        {SIDE_STATISTICS, STATE "|\"left_arm\"", "std", "[0, 0, 0, 1e39, 0, 0, 0]",
+        {SIDE_STATISTICS, SIDE_AT_STATE "|\"left_arm\"", "std", "[0, 0, 0, 1e39, 0, 0, 0]",
          "left_arm.std[3] is 1e+39, expected a number that is finite in float32"},
-        {SIDE_STATISTICS, STATE "|\"waist\"", "max", "[-9, 1, 1]", "expected at most max[0] -9"},
-        {SIDE_STATISTICS, STATE "|\"waist\"", "q01", "[1, 2, null]",
+        {SIDE_STATISTICS, SIDE_AT_STATE "|\"waist\"", "max", "[-9, 1, 1]", "expected at most max[0] -9"},
+        {SIDE_STATISTICS, SIDE_AT_STATE "|\"waist\"", "q01", "[1, 2, null]",
          "waist.q01[2] is null"}, /* present, though unused */
-        {SIDE_STATISTICS, STATE "|\"waist\"", "q01", "[1e6, 2, 3]", "waist.q01[0] is 1000000, expected at most q99[0]"},
-        {SIDE_STATISTICS, ACTION, "waist", "null", "gr1.action.waist is null, expected an object"},
-        {SIDE_STATISTICS, ACTION "|\"waist\"", "std", "[1, 1]",
+        {SIDE_STATISTICS, SIDE_AT_STATE "|\"waist\"", "q01", "[1e6, 2, 3]",
+         "waist.q01[0] is 1000000, expected at most q99[0]"},
+        {SIDE_STATISTICS, SIDE_AT_ACTION, "waist", "null", "gr1.action.waist is null, expected an object"},
+        {SIDE_STATISTICS, SIDE_AT_ACTION "|\"waist\"", "std", "[1, 1]",
          "gr1.action.waist.std is an array of 2, expected an array of 3"},
-        {SIDE_STATISTICS, ACTION "|\"waist\"", "mean", "[1, 1, 1, 1]", "gr1.action.waist.mean is an array of 4"},
-        {SIDE_STATISTICS, RELATIVE, "right_hand", "7", "gr1.relative_action.right_hand is 7, expected an object"},
-        {SIDE_STATISTICS, RELATIVE "|\"left_arm\"", "min", "[1, 2, 3, 4, 5, 6, 7]",
+        {SIDE_STATISTICS, SIDE_AT_ACTION "|\"waist\"", "mean", "[1, 1, 1, 1]",
+         "gr1.action.waist.mean is an array of 4"},
+        {SIDE_STATISTICS, SIDE_AT_RELATIVE, "right_hand", "7",
+         "gr1.relative_action.right_hand is 7, expected an object"},
+        {SIDE_STATISTICS, SIDE_AT_RELATIVE "|\"left_arm\"", "min", "[1, 2, 3, 4, 5, 6, 7]",
          "relative_action.left_arm.min is an array of 7, expected an array of 16 rows"},
-        {SIDE_STATISTICS, RELATIVE "|\"left_arm\"", "max", "[[1], [], 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]",
+        {SIDE_STATISTICS, SIDE_AT_RELATIVE "|\"left_arm\"", "max",
+         "[[1], [], 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]",
          "relative_action.left_arm.max[0] is an array of 1, expected an array of 7 numbers"},
     };
     check_refusals(cases, COUNT(cases), false);
@@ -336,9 +332,9 @@ static void a_group_renamed_in_the_statistics_is_named(void **state)
     (void)state;
     static const struct {
         const char *anchor, *message;
-    } cases[] = {{STATE, "statistics.json: gr1.state.right_hand is missing, expected an object"},
-                 {ACTION, "statistics.json: gr1.action.right_hand is missing, expected an object"},
-                 {RELATIVE, "statistics.json: gr1.relative_action.right_hand is missing, expected an object"}};
+    } cases[] = {{SIDE_AT_STATE, "statistics.json: gr1.state.right_hand is missing, expected an object"},
+                 {SIDE_AT_ACTION, "statistics.json: gr1.action.right_hand is missing, expected an object"},
+                 {SIDE_AT_RELATIVE, "statistics.json: gr1.relative_action.right_hand is missing, expected an object"}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct side_files files;
         struct gr_config *cfg = NULL;
@@ -357,14 +353,14 @@ static void percentile_tables_are_needed_only_with_use_percentiles(void **state)
     struct gr_config *cfg = NULL;
     struct gr_err err = {0};
     side_files_load(&files, false);
-    side_files_edit(&files, SIDE_STATISTICS, STATE "|\"waist\"", "\"q01\"", "\"p01\"");
-    side_files_edit(&files, SIDE_STATISTICS, RELATIVE "|\"left_arm\"", "\"q99\"",
+    side_files_edit(&files, SIDE_STATISTICS, SIDE_AT_STATE "|\"waist\"", "\"q01\"", "\"p01\"");
+    side_files_edit(&files, SIDE_STATISTICS, SIDE_AT_RELATIVE "|\"left_arm\"", "\"q99\"",
                     "\"p99\""); /* never: relative groups have no percentiles */
-    gr_config_free(parse(&files, "gr1"));
+    gr_config_free(side_files_config(&files, "gr1"));
     side_files_set(&files, SIDE_PROCESSOR, NULL, "use_percentiles", "true");
     gr_test_fails(side_files_parse(&files, "gr1", &cfg, &err), &err, GR_ERR_FORMAT, "gr1.state.waist.q01 is missing");
-    side_files_edit(&files, SIDE_STATISTICS, STATE "|\"waist\"", "\"p01\"", "\"q01\"");
-    gr_config_free(parse(&files, "gr1"));
+    side_files_edit(&files, SIDE_STATISTICS, SIDE_AT_STATE "|\"waist\"", "\"p01\"", "\"q01\"");
+    gr_config_free(side_files_config(&files, "gr1"));
     side_files_free(&files);
 }
 
@@ -380,7 +376,7 @@ static void encoded_state_and_action_must_fit_the_network(void **state)
     gr_test_fails(side_files_parse(&files, "gr1", &cfg, &err), &err, GR_ERR_FORMAT,
                   "encode to 58 numbers, expected at most max_state_dim 57");
     side_files_set(&files, SIDE_PROCESSOR, NULL, "apply_sincos_state_encoding", "false"); /* 29 numbers */
-    gr_config_free(parse(&files, "gr1"));
+    gr_config_free(side_files_config(&files, "gr1"));
     side_files_set(&files, SIDE_CONFIG, NULL, "max_action_dim", "28");
     side_files_set(&files, SIDE_PROCESSOR, NULL, "max_action_dim", "28");
     gr_test_fails(side_files_parse(&files, "gr1", &cfg, &err), &err, GR_ERR_FORMAT,
@@ -406,10 +402,10 @@ static void a_key_that_is_missing_is_named(void **state)
          "processor_config.json: processor_kwargs.use_albumentations is missing"},
         {SIDE_PROCESSOR, NULL, "clip_outliers", "processor_config.json: processor_kwargs.clip_outliers is missing"},
         {SIDE_PROCESSOR, NULL, "crop_fraction", "processor_config.json: processor_kwargs.crop_fraction is missing"},
-        {SIDE_PROCESSOR, STATE, "delta_indices", "gr1.state.delta_indices is missing"},
-        {SIDE_PROCESSOR, ACTION, "modality_keys", "gr1.action.modality_keys is missing"},
-        {SIDE_PROCESSOR, ACTION, "type", "gr1.action.action_configs[0].type is missing"},
-        {SIDE_PROCESSOR, ACTION, "rep", "gr1.action.action_configs[0].rep is missing"},
+        {SIDE_PROCESSOR, SIDE_AT_STATE, "delta_indices", "gr1.state.delta_indices is missing"},
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "modality_keys", "gr1.action.modality_keys is missing"},
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "type", "gr1.action.action_configs[0].type is missing"},
+        {SIDE_PROCESSOR, SIDE_AT_ACTION, "rep", "gr1.action.action_configs[0].rep is missing"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct side_files files;
@@ -432,11 +428,12 @@ static void nan_in_a_file_is_named_with_its_place(void **state)
         enum side_file which;
         const char *anchor, *key, *value, *message;
     } cases[] = {
-        {SIDE_STATISTICS, STATE "|\"left_arm\"", "min", "[NaN, -1, -1, -1, -1, -1, -1]",
+        {SIDE_STATISTICS, SIDE_AT_STATE "|\"left_arm\"", "min", "[NaN, -1, -1, -1, -1, -1, -1]",
          "NaN in gr1.state.left_arm.min[0], expected a finite number"},
-        {SIDE_STATISTICS, RELATIVE "|\"left_hand\"", "std", "[[0, 1, Infinity]]",
+        {SIDE_STATISTICS, SIDE_AT_RELATIVE "|\"left_hand\"", "std", "[[0, 1, Infinity]]",
          "Infinity in gr1.relative_action.left_hand.std[0][2]"},
-        {SIDE_STATISTICS, ACTION "|\"waist\"", "max", "[1, -Infinity, 1]", "Infinity in gr1.action.waist.max[1]"},
+        {SIDE_STATISTICS, SIDE_AT_ACTION "|\"waist\"", "max", "[1, -Infinity, 1]",
+         "Infinity in gr1.action.waist.max[1]"},
         {SIDE_CONFIG, NULL, "noise_s", "NaN", "NaN in noise_s"},
         {SIDE_PROCESSOR, NULL, "crop_fraction", "NaN", "NaN in processor_kwargs.crop_fraction"},
     };
@@ -497,7 +494,7 @@ static void reported_statistics_faults_stop_the_start(void **state)
     struct gr_err err = {0};
     side_files_load(&files, false);
     uint8_t *nan = gr_test_read(gr_test_shared("pain/files/weights/stats_nan/statistics_fragment.json"), NULL);
-    side_files_set(&files, SIDE_STATISTICS, GR1, "state", (const char *)nan);
+    side_files_set(&files, SIDE_STATISTICS, SIDE_AT_GR1, "state", (const char *)nan);
     gr_test_fails(side_files_parse(&files, "gr1", &cfg, &err), &err, GR_ERR_FORMAT, "NaN in gr1.state.left_arm.min[0]");
     free(nan);
     side_files_free(&files);

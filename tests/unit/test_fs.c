@@ -314,6 +314,50 @@ static void targets_that_cannot_be_written_are_refused(void **state)
     assert_int_equal(count_entries(d), 1);
 }
 
+static void what_is_needed_is_named_with_its_kind(void **state)
+{
+    (void)state;
+    struct gr_err err;
+    const char *d = gr_test_temp_dir();
+    char *file = strdup(gr_test_join(d, "file")), *link = strdup(gr_test_join(d, "dangling"));
+    gr_test_ok(gr_fs_write(file, "x", 1, &err), &err);
+    assert_int_equal(symlink("nowhere", link), 0);
+    gr_test_ok(gr_fs_need_file(file, GR_ERR_INPUT, &err), &err);
+    gr_test_ok(gr_fs_need_dir(d, GR_ERR_INPUT, &err), &err);
+    gr_test_fails(gr_fs_need_dir(file, GR_ERR_FORMAT, &err), &err, GR_ERR_FORMAT, "file: is a file, expected a folder");
+    gr_test_fails(gr_fs_need_file(d, GR_ERR_INPUT, &err), &err, GR_ERR_INPUT,
+                  "is a directory, expected a regular file");
+    gr_test_fails(gr_fs_need_file("/dev/null", GR_ERR_INPUT, &err), &err, GR_ERR_INPUT, "is a character device");
+    gr_test_fails(gr_fs_need_file(link, GR_ERR_INPUT, &err), &err, GR_ERR_INPUT, "is a link to nowhere");
+    gr_test_fails(gr_fs_need_dir(gr_test_join(d, "none"), GR_ERR_FORMAT, &err), &err, GR_ERR_FORMAT,
+                  "none: no such folder");
+    gr_test_fails(gr_fs_need_file(gr_test_join(file, "x"), GR_ERR_INPUT, &err), &err, GR_ERR_INPUT, "Not a directory");
+    gr_test_fails(gr_fs_need_dir("", GR_ERR_FORMAT, &err), &err, GR_ERR_FORMAT, "name of a folder is empty");
+    free(file);
+    free(link);
+}
+
+static void a_write_follows_a_link_to_its_target(void **state)
+{
+    (void)state;
+    struct gr_err err;
+    char out[GR_PATH_BYTES];
+    const char *d = gr_test_temp_dir();
+    char *file = strdup(gr_test_join(d, "target")), *link = strdup(gr_test_join(d, "link"));
+    gr_test_ok(gr_fs_write(file, "x", 1, &err), &err);
+    assert_int_equal(symlink("target", link), 0);
+    gr_test_ok(gr_fs_follow(out, link, &err), &err);
+    assert_string_equal(strrchr(out, '/'), "/target");
+    gr_test_ok(gr_fs_follow(out, file, &err), &err);
+    assert_string_equal(out, file);
+    gr_test_ok(gr_fs_follow(out, "not/there/yet", &err), &err);
+    assert_string_equal(out, "not/there/yet");
+    assert_int_equal(unlink(file), 0);
+    gr_test_fails(gr_fs_follow(out, link, &err), &err, GR_ERR_IO, "is a link to target, which does not exist");
+    free(file);
+    free(link);
+}
+
 static void folders_are_made_with_their_parents(void **state)
 {
     (void)state;
@@ -344,6 +388,8 @@ int main(void)
         cmocka_unit_test(a_file_with_the_longest_name_can_be_written),
         cmocka_unit_test(a_write_that_fails_leaves_nothing),
         cmocka_unit_test(targets_that_cannot_be_written_are_refused),
+        cmocka_unit_test(what_is_needed_is_named_with_its_kind),
+        cmocka_unit_test(a_write_follows_a_link_to_its_target),
         cmocka_unit_test(folders_are_made_with_their_parents),
     };
     return cmocka_run_group_tests(tests, NULL, gr_test_temp_clean);

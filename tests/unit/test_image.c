@@ -12,18 +12,6 @@
 #include "gr00t.h"
 #include "image_cases.h"
 
-static void decode_file(const char *path, struct gr_image *image)
-{
-    size_t n;
-    struct gr_err err;
-    uint8_t *bytes = gr_test_read(path, &n);
-    enum gr_status status = gr_image_decode(bytes, n, image, &err);
-    free(bytes);
-    if (status != GR_OK) {
-        fail_msg("%s: %s", path, err.msg);
-    }
-}
-
 static void refuse_file(const char *path, const char *text)
 {
     size_t n;
@@ -45,7 +33,7 @@ static void check_case(const struct image_case *c)
     }
     struct gr_image image;
     char hex[65];
-    decode_file(c->path, &image);
+    image_read(c->path, &image);
     gr_test_sha256(image.rgb, rgb_bytes(&image), hex);
     if (image.width != c->width || image.height != c->height) {
         fail_msg("%s: %dx%d, expected %dx%d", c->name, image.width, image.height, c->width, c->height);
@@ -110,7 +98,7 @@ static void shared_arrays_equal_the_pixels(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct gr_image image;
         size_t n;
-        decode_file(gr_test_shared("spec/image_cases/%s", names[i][0]), &image);
+        image_read(gr_test_shared("spec/image_cases/%s", names[i][0]), &image);
         uint8_t *npy = gr_test_read(gr_test_shared("spec/image_cases/%s.rgb.npy", names[i][1]), &n);
         size_t head = 10 + (size_t)npy[8] + ((size_t)npy[9] << 8); /* format 1.0 */
         assert_int_equal(n - head, rgb_bytes(&image));
@@ -154,7 +142,7 @@ static void free_is_allowed_twice_and_on_null(void **state)
 {
     (void)state;
     struct gr_image image;
-    decode_file(gr_test_source("tests/data/images/rgb_64x64.png"), &image);
+    image_read(gr_test_source("tests/data/images/rgb_64x64.png"), &image);
     gr_image_free(&image);
     assert_null(image.rgb);
     gr_image_free(&image);
@@ -219,7 +207,7 @@ static void refusals_name_what_was_found(void **state)
 
 static const char *pain(const char *name) { return gr_test_shared("pain/files/images/%s", name); }
 
-static void decode_pain(const char *name, struct gr_image *image) { decode_file(pain(name), image); }
+static void decode_pain(const char *name, struct gr_image *image) { image_read(pain(name), image); }
 
 static void expect_same_pixels(const char *a, const char *b)
 {

@@ -31,25 +31,24 @@ static void a_file_of_numpy_is_read(void **state)
     assert_null(npy.values);
 }
 
-static void what_is_written_is_what_numpy_writes(void **state)
+/* A version 1.0 file of `count` values with the first ndim sides of `shape`; returns its length. */
+static size_t put_file(char *out, const size_t *shape, int ndim, const float *values, size_t count)
 {
-    (void)state;
-    const char *path = gr_test_join(gr_test_temp_dir(), "a.npy");
-    float values[6] = {0, 1, 2, 3, 4, 5};
-    size_t shape[2] = {2, 3}, n;
-    struct gr_err err;
-    gr_test_ok(gr_npy_write_f32(path, shape, 2, values, &err), &err);
-    uint8_t *bytes = gr_test_read(path, &n);
-    assert_int_equal(n, 128 + 24);
-    assert_memory_equal(bytes, numpy_header, 128);
-    assert_memory_equal(bytes + 128, values, 24);
-    free(bytes);
+    size_t n = (size_t)sprintf(out + 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (");
+    for (int i = 0; i < ndim; i++) {
+        n += (size_t)sprintf(out + 10 + n, "%zu,", shape[i]);
+    }
+    n += (size_t)sprintf(out + 10 + n, ")}\n");
+    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    out[8] = (char)n;
+    out[9] = 0;
+    memcpy(out + 10 + n, values, 4 * count);
+    return 10 + n + 4 * count;
 }
 
-static void every_rank_comes_back(void **state)
+static void every_rank_is_read(void **state)
 {
     (void)state;
-    const char *path = gr_test_join(gr_test_temp_dir(), "a.npy");
     static const size_t shape[8] = {2, 1, 3, 1, 1, 2, 1, 2};
     float values[24];
     struct gr_err err;
@@ -57,20 +56,19 @@ static void every_rank_comes_back(void **state)
         values[i] = (float)i * 0.1f;
     }
     for (int ndim = 0; ndim <= 8; ndim++) {
-        size_t n, count = 1;
+        char bytes[256];
+        size_t count = 1;
         struct gr_npy npy;
         for (int i = 0; i < ndim; i++) {
             count *= shape[i];
         }
-        gr_test_ok(gr_npy_write_f32(path, shape, ndim, values, &err), &err);
-        uint8_t *bytes = gr_test_read(path, &n);
+        size_t n = put_file(bytes, shape, ndim, values, count);
         gr_test_ok(gr_npy_parse(bytes, n, "x", &npy, &err), &err);
         assert_int_equal(npy.ndim, ndim);
         assert_int_equal(npy.count, count);
         assert_memory_equal(npy.shape, shape, sizeof(size_t) * (size_t)ndim);
         assert_memory_equal(npy.values, values, 4 * count);
         gr_npy_free(&npy);
-        free(bytes);
     }
 }
 
@@ -135,29 +133,12 @@ static void refusals_name_the_reason(void **state)
     }
 }
 
-static void a_shape_that_cannot_be_written_is_refused(void **state)
-{
-    (void)state;
-    const char *path = gr_test_join(gr_test_temp_dir(), "a.npy");
-    size_t shape[9] = {SIZE_MAX / 2, 3, 1, 1, 1, 1, 1, 1, 1};
-    float value = 0;
-    struct gr_err err;
-    gr_test_fails(gr_npy_write_f32(path, shape, 2, &value, &err), &err, GR_ERR_USAGE, "shape");
-    shape[0] = shape[1] = 1;
-    gr_test_fails(gr_npy_write_f32(path, shape, 9, &value, &err), &err, GR_ERR_USAGE, "9 dimensions");
-    assert_false(gr_test_exists(path));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_of_numpy_is_read),
-        cmocka_unit_test(what_is_written_is_what_numpy_writes),
-        cmocka_unit_test(every_rank_comes_back),
-        cmocka_unit_test(float64_is_rounded_once),
-        cmocka_unit_test(the_corpus_is_sorted_into_good_and_bad),
+        cmocka_unit_test(a_file_of_numpy_is_read),  cmocka_unit_test(every_rank_is_read),
+        cmocka_unit_test(float64_is_rounded_once),  cmocka_unit_test(the_corpus_is_sorted_into_good_and_bad),
         cmocka_unit_test(refusals_name_the_reason),
-        cmocka_unit_test(a_shape_that_cannot_be_written_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, gr_test_temp_clean);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

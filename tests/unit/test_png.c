@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_png.c: the PNG reader against files with one thing wrong, and the writer. Pixel equality with Pillow is in test_image. */
+ * test_png.c: the PNG reader against files with one thing wrong. Pixel equality with Pillow is in test_image. */
 #include "gr_test.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include <png.h>
 
 #include "formats/png.h"
 
@@ -27,10 +29,15 @@ static uint8_t *noise_rgb(int height, int width)
 
 static struct bytes encoded(int height, int width)
 {
-    struct gr_err err;
-    struct bytes b;
+    struct bytes b = {NULL, 0};
     uint8_t *rgb = noise_rgb(height, width);
-    gr_test_ok(gr_png_encode(rgb, height, width, &b.p, &b.n, &err), &err);
+    png_image image = {.version = PNG_IMAGE_VERSION,
+                       .width = (png_uint_32)width,
+                       .height = (png_uint_32)height,
+                       .format = PNG_FORMAT_RGB};
+    assert_true(png_image_write_to_memory(&image, NULL, &b.n, 0, rgb, 0, NULL)); /* the size */
+    b.p = malloc(b.n);
+    assert_true(png_image_write_to_memory(&image, b.p, &b.n, 0, rgb, 0, NULL));
     free(rgb);
     return b;
 }
@@ -93,7 +100,7 @@ static struct bytes with_header_byte(const struct bytes *b, size_t at, uint8_t v
     return out;
 }
 
-static void written_pictures_read_back_equal(void **state)
+static void every_size_gives_its_pixels(void **state)
 {
     (void)state;
     static const int sizes[][2] = {{64, 64}, {127, 65}, {64, 301}, {1, 1}, {400, 300}};
@@ -110,32 +117,6 @@ static void written_pictures_read_back_equal(void **state)
         free(rgb);
         free(b.p);
     }
-}
-
-static void equal_pixels_give_equal_files_without_text_or_time(void **state)
-{
-    (void)state;
-    struct bytes a = encoded(90, 70), b = encoded(90, 70);
-    assert_int_equal(a.n, b.n);
-    assert_memory_equal(a.p, b.p, a.n);
-    for (size_t at = 8; at < a.n;) {
-        size_t len = (size_t)a.p[at] << 24 | (size_t)a.p[at + 1] << 16 | (size_t)a.p[at + 2] << 8 | a.p[at + 3];
-        const char *type = (const char *)a.p + at + 4;
-        assert_true(strncmp(type, "IHDR", 4) == 0 || strncmp(type, "IDAT", 4) == 0 || strncmp(type, "IEND", 4) == 0);
-        at += 12 + len;
-    }
-    free(a.p);
-    free(b.p);
-}
-
-static void writing_nothing_is_a_usage_error(void **state)
-{
-    (void)state;
-    struct gr_err err;
-    uint8_t pixel[3] = {0}, *bytes;
-    size_t n;
-    gr_test_fails(gr_png_encode(pixel, 0, 5, &bytes, &n, &err), &err, GR_ERR_USAGE, "5x0 pixels");
-    gr_test_fails(gr_png_encode(pixel, 5, -1, &bytes, &n, &err), &err, GR_ERR_USAGE, "-1x5 pixels");
 }
 
 static void side_limits_are_the_callers(void **state)
@@ -210,7 +191,7 @@ static void a_chunk_length_that_lies_is_refused(void **state)
     static const uint32_t lengths[] = {0, 1, 0x7FFFFFFFu, 0x80000000u, 0xFFFFFFFFu};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         struct bytes b = encoded(64, 64);
-        put32(b.p + 33, lengths[i]); /* first IDAT */
+        put32(b.p + 46, lengths[i]); /* first IDAT, behind IHDR and sRGB */
         expect_refused(&b, "");
         put32(b.p + 8, lengths[i]); /* IHDR */
         expect_refused(&b, "first chunk is not IHDR");
@@ -259,9 +240,7 @@ static void sixteen_bit_grey_is_refused_and_says_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_pictures_read_back_equal),
-        cmocka_unit_test(equal_pixels_give_equal_files_without_text_or_time),
-        cmocka_unit_test(writing_nothing_is_a_usage_error),
+        cmocka_unit_test(every_size_gives_its_pixels),
         cmocka_unit_test(side_limits_are_the_callers),
         cmocka_unit_test(a_wrong_byte_anywhere_before_the_end_is_refused),
         cmocka_unit_test(ancillary_chunks_of_any_content_are_skipped),

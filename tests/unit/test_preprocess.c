@@ -44,18 +44,6 @@ static void on_stage(void *user, int stage, const uint8_t *rgb, int side)
     }
 }
 
-static void decode_file(const char *path, struct gr_image *image)
-{
-    size_t n;
-    struct gr_err err;
-    uint8_t *bytes = gr_test_read(path, &n);
-    enum gr_status status = gr_image_decode(bytes, n, image, &err);
-    free(bytes);
-    if (status != GR_OK) {
-        fail_msg("%s: %s", path, err.msg);
-    }
-}
-
 /* Runs every decodable picture of a list through one chain and compares all stages; returns the number of pictures. */
 static int check_list(const struct image_list *list)
 {
@@ -72,7 +60,7 @@ static int check_list(const struct image_list *list)
         if (!c->ok) {
             continue;
         }
-        decode_file(c->path, &image);
+        image_read(c->path, &image);
         gr_preprocess_watch(p, on_stage, &w);
         gr_test_ok(gr_preprocess_frame(p, image.rgb, image.height, image.width, u8, &err), &err);
         assert_int_equal(w.calls, GR_STAGES);
@@ -163,7 +151,7 @@ static void shared_arrays_equal_the_stages(void **state)
         }
         n++;
         with_resize += a.has_resize;
-        decode_file(list.cases[i].path, &image);
+        image_read(list.cases[i].path, &image);
         gr_preprocess_watch(p, on_array, &a);
         gr_test_ok(gr_preprocess_frame(p, image.rgb, image.height, image.width, u8, &err), &err);
         gr_image_free(&image);
@@ -195,7 +183,7 @@ static void long_and_odd_frames_equal_the_reference(void **state)
         struct gr_image image;
         struct gr_err err;
         char hex[65];
-        decode_file(gr_test_shared("pain/files/images/%s", cases[i][0]), &image);
+        image_read(gr_test_shared("pain/files/images/%s", cases[i][0]), &image);
         gr_test_ok(gr_preprocess_frame(p, image.rgb, image.height, image.width, u8, &err), &err);
         gr_test_sha256(u8, U8_BYTES, hex);
         assert_string_equal(hex, cases[i][1]);
@@ -302,7 +290,7 @@ static void watching_costs_its_memory_only_while_used(void **state)
     uint8_t *rgb = calloc(3, 256 * 256), *u8 = malloc(U8_BYTES);
     struct gr_err err;
     gr_test_ok(gr_preprocess_frame(p, rgb, 256, 256, u8, &err), &err);
-    assert_true(gr_test_peak_kib() - before < 8 * 1024); /* the reserved block is above 50 MB */
+    assert_true(gr_test_peak_kib() - before < 16 * 1024); /* some huge pages; the reserved block is above 50 MB */
     free(rgb);
     free(u8);
     gr_preprocess_free(p);

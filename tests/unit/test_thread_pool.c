@@ -18,7 +18,8 @@ struct shared {
 };
 
 /* Each step every thread writes its cell, meets the others, and adds up all cells; without the barrier sums would differ. */
-static void meet(int id, int n, void *arg) {
+static void meet(int id, int n, void *arg)
+{
     struct shared *s = arg;
     for (int step = 1; step <= STEPS; step++) {
         s->values[id] = step * (id + 1);
@@ -30,7 +31,8 @@ static void meet(int id, int n, void *arg) {
     }
 }
 
-static void every_thread_sees_what_all_wrote_before_the_barrier(void **state) {
+static void every_thread_sees_what_all_wrote_before_the_barrier(void **state)
+{
     (void)state;
     struct gr_err err;
     for (int threads = 1; threads <= THREADS_MAX; threads++) {
@@ -51,13 +53,15 @@ static void every_thread_sees_what_all_wrote_before_the_barrier(void **state) {
     }
 }
 
-static void count(int id, int n, void *arg) {
+static void count(int id, int n, void *arg)
+{
     (void)n;
     ((int *)arg)[id]++;
 }
 
 /* The pause is longer than the spin, so workers sleep on the futex and must be woken. */
-static void sleeping_workers_wake_for_the_next_job(void **state) {
+static void sleeping_workers_wake_for_the_next_job(void **state)
+{
     (void)state;
     struct gr_err err;
     struct gr_pool *pool;
@@ -73,7 +77,8 @@ static void sleeping_workers_wake_for_the_next_job(void **state) {
     gr_pool_free(pool);
 }
 
-static void wrong_thread_counts_are_refused(void **state) {
+static void wrong_thread_counts_are_refused(void **state)
+{
     (void)state;
     struct gr_err err;
     struct gr_pool *pool = NULL;
@@ -83,7 +88,8 @@ static void wrong_thread_counts_are_refused(void **state) {
     gr_pool_free(NULL);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_thread_sees_what_all_wrote_before_the_barrier),
         cmocka_unit_test(sleeping_workers_wake_for_the_next_job),

@@ -485,7 +485,7 @@ static void a_missing_folder_is_named(void **state)
     struct gr_tokenizer *tok = NULL;
     struct gr_err err;
     const char *dir = gr_test_join(gr_test_temp_dir(), "nothing");
-    gr_test_fails(gr_tokenizer_open(dir, &tok, &err), &err, GR_ERR_FORMAT, "nothing is not there");
+    gr_test_fails(gr_tokenizer_open(dir, &tok, &err), &err, GR_ERR_FORMAT, "nothing: no such folder");
     gr_tokenizer_close(NULL);
 }
 

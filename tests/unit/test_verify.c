@@ -228,7 +228,7 @@ static void a_folder_without_any_checksum_does_not_pass(void **state)
     assert_int_equal(verify(d, NULL, &log), GR_ERR_CHECK);
     assert_string_equal(log.counts.source, "none");
     assert_string_equal(log.text, "a=unknown;link=missing;"); /* a link to nowhere is a fault in any case */
-    assert_int_equal(verify(gr_test_join(d, "none"), NULL, &log), GR_ERR_IO);
+    assert_int_equal(verify(gr_test_join(d, "none"), NULL, &log), GR_ERR_FORMAT);
 }
 
 static void callbacks_may_be_absent(void **state)
