@@ -23,9 +23,9 @@ demo: all ## make the demo snapshot, predict on its frame, draw the chunk
 test: all ## all tests; the last line counts them
 	@$(PYTHON) tools/run_tests.py $(BUILD)
 asan: ## unit and kernel tests with address and undefined-behaviour sanitizers
-	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_sanitize=address,undefined" --suite unit --suite kernels --suite fuzz $(BUILD)-asan
-tsan: ## unit and kernel tests with the thread sanitizer
-	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_sanitize=thread" --suite unit --suite kernels $(BUILD)-tsan
+	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_sanitize=address,undefined" --timeout-multiplier 3 --suite unit --suite kernels --suite fuzz $(BUILD)-asan
+tsan: ## unit tests with the thread sanitizer (the kernels start no thread)
+	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_sanitize=thread" --timeout-multiplier 5 --suite unit $(BUILD)-tsan
 clang: ## unit and kernel tests, built with clang
 	@CC=clang $(PYTHON) tools/run_tests.py --setup "$(SAN)" --suite unit --suite kernels $(BUILD)-clang
 cov: ## line coverage of the tests, HTML in build-cov/meson-logs

@@ -168,7 +168,7 @@ start_date=$(date +%F)
 for row in ${rows//,/ }; do
     declare -F "row_$row" >/dev/null || { echo "acceptance: unknown row $row" >&2; usage >&2; exit 2; }
 done
-[ -x $gr00t ] || { echo "acceptance: ./gr00t is missing: run make first" >&2; exit 2; }
+[ -x $gr00t ] || [ "$rows" = fuzz ] || { echo "acceptance: ./gr00t is missing: run make first" >&2; exit 2; }
 for row in ${rows//,/ }; do
     "row_$row"
 done
