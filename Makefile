@@ -28,8 +28,8 @@ tsan: ## unit tests with the thread sanitizer (the kernels start no thread)
 	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_sanitize=thread" --timeout-multiplier 5 --suite unit $(BUILD)-tsan
 clang: ## unit and kernel tests, built with clang
 	@CC=clang $(PYTHON) tools/run_tests.py --setup "$(SAN)" --suite unit --suite kernels $(BUILD)-clang
-cov: ## line coverage of the tests, HTML in build-cov/meson-logs
-	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_coverage=true" $(BUILD)-cov
+cov: ## line coverage of the tests, HTML in build-cov/meson-logs (umask: tests that run as nobody write counts too)
+	@umask 0; $(PYTHON) tools/run_tests.py --timeout-multiplier 3 --setup "$(SAN) -Db_coverage=true" $(BUILD)-cov
 	@ninja -C $(BUILD)-cov coverage-text coverage-html && tail -n 12 $(BUILD)-cov/meson-logs/coverage.txt
 bench: all ## speed per stage on a synthetic snapshot: MODEL=DIR (default: the demo one)
 	@test -n "$(MODEL)" || ./gr00t synth demo $(BUILD)/demo

@@ -11,7 +11,7 @@ static double state[4096];  /* joint angles in radians, as gr_info lists the gro
 
 int main(int argc, char **argv)
 {
-    struct gr_err err = {GR_ERR_USAGE, "usage: predict SNAPSHOT_DIR PICTURE INSTRUCTION"};
+    struct gr_err err = {GR_ERR_USAGE, "usage: predict SNAPSHOT_DIR PICTURE INSTRUCTION; the picture must be readable"};
     struct gr_policy *policy = NULL;
     struct gr_chunk *chunk = NULL;
     struct gr_image image = {0};

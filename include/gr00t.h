@@ -148,7 +148,7 @@ void gr_policy_close(struct gr_policy *policy);
 enum gr_status gr_chunk_new(const struct gr_policy *policy, struct gr_chunk **out, struct gr_err *err);
 void gr_chunk_free(struct gr_chunk *chunk); /* NULL is allowed */
 
-/* Decodes a PNG or JPEG file in memory to RGB exactly as Pillow's convert("RGB") does (spec/preprocess.md 1).
+/* Decodes a PNG or JPEG file in memory to RGB exactly as Pillow's convert("RGB") does.
  * GR_ERR_INPUT: unknown type, damaged or truncated data, side outside GR_SIDE_MIN..GR_SIDE_MAX, 16-bit grey. */
 enum gr_status gr_image_decode(const void *bytes, size_t n_bytes, struct gr_image *out, struct gr_err *err);
 void gr_image_free(struct gr_image *image); /* frees rgb, clears the struct */

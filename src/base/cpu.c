@@ -36,7 +36,6 @@ static const struct {
     {"avx512bf16", GR_CPU_AVX512BF16},
 };
 enum { LEVELS = sizeof levels / sizeof levels[0] };
-#define KNOWN "scalar, avx2, avxvnni, avx512, avx512vnni, avx512fp16, avx512bf16"
 
 /* Valgrind 3.19 does not know AVX-512; its preloaded library gives it away. */
 static bool under_valgrind(void)
@@ -125,8 +124,8 @@ enum gr_status gr_cpu_mask(const char *name, unsigned *flags, struct gr_err *err
         size_t n = strcspn(p, ",");
         int level = find_level(p, n);
         if (level < 0) {
-            return gr_fail(err, GR_ERR_USAGE, "unknown instruction set '%.*s'; known: " KNOWN, (int)(n < 80 ? n : 80),
-                           p);
+            return gr_fail(err, GR_ERR_USAGE, "unknown instruction set \"%.*s\", expected scalar, avx2 or avx512",
+                           (int)(n < 80 ? n : 80), p);
         }
         if ((levels[level].flag & ~*flags) != 0) {
             return gr_fail(err, GR_ERR_DEVICE, "this CPU (%s) has no %s", gr_cpu_name(), levels[level].name);

@@ -218,7 +218,7 @@ void gr_chunk_text(const struct gr_chunk_view *v, int columns, struct gr_buf *ou
     }
     if (v->golden != NULL) {
         struct gr_diff diff = gr_compare(v->chunk->actions, v->chunk->steps, v->chunk->dim, v->chunk->dim, v->golden);
-        gr_buf_printf(out, "against golden: PCC %.8f, max|d| %.2e\n", diff.pcc, diff.max_abs);
+        gr_buf_printf(out, "against golden: PCC %.8f, max|d| %.2e rad\n", diff.pcc, diff.max_abs);
     }
     text_timing(v, out);
 }
@@ -247,7 +247,7 @@ void gr_chunk_plot(const struct gr_chunk_view *v, struct gr_buf *out)
         .chunk = v->chunk->actions,
         .golden = v->golden,
         .chunk_name = "predicted chunk",
-        .golden_name = "golden (reference)",
+        .golden_name = "golden (stored result of the numpy reference)",
     };
     gr_plot_svg(&plot, out);
 }

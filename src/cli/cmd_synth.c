@@ -88,8 +88,8 @@ const struct gr_command gr_cmd_synth = {
     .summary = "Write a synthetic snapshot, for trying and measuring without weights",
     .synopsis = "demo|tiny|full DIR [OPTIONS]",
     .more = "demo  a few MB with its own small vocabulary: everything works offline\n"
-            "tiny  small network, real vocabulary size; needs the Qwen3 tokenizer files to predict\n"
-            "full  the published shapes, 6.6 GB",
+            "tiny  small network, real vocabulary size; predict needs the tokenizer files of Qwen3-1.7B\n"
+            "full  the published shapes, 6.6 GB; tokenizer files as for tiny",
     .args = args,
     .n_args = sizeof args / sizeof args[0],
     .options_bytes = sizeof(struct options),

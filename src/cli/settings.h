@@ -36,7 +36,7 @@ struct gr_engine_flags {
          .kind = GR_ARG_STRING,                                                                                      \
          .offset = offsetof(type, m.policy),                                                                         \
          .value = "NAME",                                                                                            \
-         .help = "number formats of weights and activations [GR00T_POLICY, exact]"},                                 \
+         .help = "number formats; exact: fp32 [GR00T_POLICY, exact]"},                                               \
         {.name = "device",                                                                                           \
          .kind = GR_ARG_STRING,                                                                                      \
          .offset = offsetof(type, m.device),                                                                         \

@@ -18,6 +18,23 @@
 
 #include "base/err.h"
 
+/* 1 in a build with the address sanitizer (gr_big_alloc then takes the heap) or with any that has its own malloc. */
+#ifdef __has_feature
+#define GR_TEST_FEATURE(name) __has_feature(name)
+#else
+#define GR_TEST_FEATURE(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || GR_TEST_FEATURE(address_sanitizer)
+#define GR_TEST_ASAN 1
+#else
+#define GR_TEST_ASAN 0
+#endif
+#if GR_TEST_ASAN || defined(__SANITIZE_THREAD__) || GR_TEST_FEATURE(thread_sanitizer) || GR_TEST_FEATURE(memory_sanitizer)
+#define GR_TEST_FOREIGN_MALLOC 1
+#else
+#define GR_TEST_FOREIGN_MALLOC 0
+#endif
+
 /* Folder of the source tree: GR00T_SOURCE_ROOT, else ".". */
 const char *gr_test_source_root(void);
 /* Folder of the long lists (specification, goldens): GR00T_SHARED, else <source root>/../shared; NULL when it is not there. */

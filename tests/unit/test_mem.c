@@ -44,21 +44,12 @@ static void big_blocks_are_aligned_zeroed_and_writable(void **state)
     gr_big_free(NULL, 5);
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-#define FROM_HEAP 1 /* as src/base/mem.c */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define FROM_HEAP 1
-#endif
-#endif
-
 static void a_freed_block_is_unmapped_to_its_last_page(void **state)
 {
     (void)state;
-#ifdef FROM_HEAP
-    printf("skipped: with the address sanitizer blocks come from the heap\n");
-    skip();
-#endif
+    if (GR_TEST_ASAN) {
+        gr_test_skip("with the address sanitizer blocks come from the heap");
+    }
     struct gr_err err;
     void *p = NULL;
     const size_t size = (3 << 20) + 5;

@@ -21,16 +21,7 @@
 
 /* ---- memory that is refused while a predict runs: the heap, and mmap behind gr_big_alloc ---- */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OWN_MALLOC 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OWN_MALLOC 0
-#endif
-#endif
-#ifndef OWN_MALLOC
-#define OWN_MALLOC 1
-#endif
+#define OWN_MALLOC (!GR_TEST_FOREIGN_MALLOC)
 
 #if OWN_MALLOC
 static _Atomic bool forbid_malloc;

@@ -16,14 +16,7 @@
 enum { IMAGE_TOKENS = 81, MAX_IDS = 40000 };
 
 /* Allocations are counted by standing in front of the C library's functions. A sanitizer has its own there: then nothing is counted. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define COUNTS_ALLOCATIONS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define COUNTS_ALLOCATIONS 0
-#endif
-#endif
-#if !defined(COUNTS_ALLOCATIONS) && defined(__GLIBC__)
+#if !GR_TEST_FOREIGN_MALLOC && defined(__GLIBC__)
 #define COUNTS_ALLOCATIONS 1
 static volatile size_t allocations;
 void *__libc_malloc(size_t n);
