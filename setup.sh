@@ -63,9 +63,18 @@ if [ "$(id -u)" -ne 0 ]; then
     sudo="sudo"
 fi
 
-export DEBIAN_FRONTEND=noninteractive
+# Without the chatter of apt and dpkg; what they print on stderr is shown.
+run_apt() {
+    code=0
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null >/dev/null || code=$?
+    if [ "$code" -ne 0 ]; then
+        echo "setup.sh: apt-get $1 failed with exit code $code" >&2
+        exit "$code"
+    fi
+}
+
 echo "setup.sh: apt-get update"
-$sudo apt-get update -qq </dev/null
+run_apt update
 echo "setup.sh: apt-get install --no-install-recommends$missing"
-$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing </dev/null
+run_apt install -y --no-install-recommends $missing
 echo "setup.sh: done"

@@ -14,9 +14,10 @@
 struct gr_cli {
     const char *command; /* "predict" */
     bool verbose, quiet;
-    bool color;    /* stdout is a terminal and colours are wanted */
-    bool json_log; /* lines on stderr are JSON */
-    int columns;   /* width for tables: the terminal's, else 132 */
+    bool color;       /* stdout is a terminal and colours are wanted */
+    bool json_log;    /* lines on stderr are JSON */
+    int columns;      /* width for tables: the terminal's, else 132 */
+    bool closed_pipe; /* gr_cli_flush failed because the reader of stdout is gone */
     struct gr_buf out;
 };
 

@@ -69,6 +69,7 @@ static void each_file(void *user, const struct gr_verify_file *f)
     }
     struct gr_err ignored; /* shown as it goes; a write error comes up again at the end */
     (void)gr_cli_flush(r->cli, &ignored);
+    r->cli->closed_pipe = false; /* the verdict on the files goes before it */
 }
 
 static void print_counts(struct gr_cli *cli, const struct gr_verify_counts *c, double ms)
@@ -135,8 +136,8 @@ const struct gr_command gr_cmd_verify = {
     .summary = "Hash every file of a folder and compare with its checksum",
     .synopsis = "DIR [--sums FILE] [--json]",
     .more =
-        "Without a sums file the names of the Hub cache's blobs are the checksums. Exit code 1 when a file differs, is missing,\n"
-        "or when no checksum is known at all.",
+        "Without a sums file the checksums are the names of the Hub cache's blobs, or what `hf download --local-dir` noted\n"
+        "in DIR/.cache. Exit code 1 when a file differs, is missing, or when no checksum is known at all.",
     .args = args,
     .n_args = sizeof args / sizeof args[0],
     .options_bytes = sizeof(struct options),

@@ -21,7 +21,8 @@
 static const struct gr_command *const commands[] = {&gr_cmd_predict, &gr_cmd_inspect,  &gr_cmd_synth,
                                                     &gr_cmd_check,   &gr_cmd_tokenize, &gr_cmd_bench_engine,
                                                     &gr_cmd_verify};
-enum { N_COMMANDS = sizeof commands / sizeof commands[0], EXIT_SNAPSHOT = 4, EXIT_INTERRUPTED = 130 };
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+enum { EXIT_SNAPSHOT = 4, EXIT_INTERRUPTED = 130, EXIT_CLOSED_PIPE = 141 };
 
 /* The one place where a status becomes an exit code (documented in the man page). */
 int gr_exit_code(enum gr_status status)
@@ -102,7 +103,8 @@ static void on_bus_error(int sig)
     _exit(EXIT_SNAPSHOT);
 }
 
-/* Descriptors 0..2 exist (a later open() must not land on a closed stdout); broken pipes are errors, not signals. */
+/* Descriptors 0..2 exist (a later open() must not land on a closed stdout); broken pipes are errors, not signals, so that
+ * files are finished or cleaned up first. */
 static void set_up_process(void)
 {
     for (int fd = 0; fd <= 2; fd++) {
@@ -352,14 +354,17 @@ int main(int argc, char **argv)
     struct gr_err err = {0}, write_err = {0};
     set_up_process();
     enum gr_status status = parse_and_run(&cli, argc, argv, &err);
+    bool reader_gone = cli.closed_pipe; /* it is what ended the run */
     /* What was found out is shown even when the run failed: a failed check prints its table. */
     enum gr_status written = gr_cli_flush(&cli, &write_err);
-    if (status != GR_OK) {
-        report_error(&cli, &err);
-    } else if (written != GR_OK) {
-        report_error(&cli, &write_err);
+    if (status == GR_OK) {
         status = written;
+        err = write_err;
+        reader_gone = cli.closed_pipe;
+    }
+    if (status != GR_OK && !reader_gone) {
+        report_error(&cli, &err);
     }
     gr_buf_free(&cli.out);
-    return gr_exit_code(status);
+    return reader_gone ? EXIT_CLOSED_PIPE : gr_exit_code(status);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * output.c: results to stdout and to files, and small facts about this process. A write that fails is an error like any other:
- * a full disk must not look like success. */
+ * a full disk must not look like success. Only a reader that went away is no news to anybody (main.c). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +18,7 @@ enum gr_status gr_cli_flush(struct gr_cli *cli, struct gr_err *err)
     for (size_t done = 0; done < cli->out.len;) {
         ssize_t n = write(STDOUT_FILENO, cli->out.data + done, cli->out.len - done);
         if (n < 0 && errno != EINTR) {
+            cli->closed_pipe = errno == EPIPE;
             return gr_fail_errno(err, GR_ERR_IO, errno, "cannot write to stdout");
         }
         done += n > 0 ? (size_t)n : 0;

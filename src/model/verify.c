@@ -17,7 +17,10 @@
 
 #include "base/fs.h"
 
-enum { SHA256_HEX = 64, SHA1_HEX = 40, DEPTH_MAX = 8, SUMS_MAX = 16 << 20, CHUNK = 1 << 20, PROGRESS_STEP = 32 << 20 };
+enum { SHA256_HEX = 64, SHA1_HEX = 40, DEPTH_MAX = 8, SUMS_MAX = 16 << 20, RECORD_MAX = 4096 };
+enum { CHUNK = 1 << 20, PROGRESS_STEP = 32 << 20 };
+
+static const char record_end[] = ".metadata"; /* of the name of a download's record */
 
 struct item {
     char *name;                    /* relative, owned */
@@ -265,24 +268,95 @@ static enum gr_status merge_sums(struct list *files, const struct list *sums, st
     return GR_OK;
 }
 
+/* What the Hub calls a file: 64 hex digits are its SHA-256, 40 its git blob SHA-1. False for anything else. */
+static bool set_etag(struct item *item, const char *text, size_t len)
+{
+    if ((len != SHA256_HEX && len != SHA1_HEX) || !is_hex(text, len)) {
+        return false;
+    }
+    copy_hex(item->expected, text, len);
+    item->git = len == SHA1_HEX;
+    return true;
+}
+
 /* The name of the blob a link of the Hub's cache leads to, ".../blobs/<name>". */
-static void hub_sum(const char *path, struct item *item)
+static bool hub_sum(const char *path, struct item *item)
 {
     char target[GR_PATH_BYTES];
     ssize_t n = readlink(path, target, sizeof target - 1);
     if (n <= 0) {
-        return;
+        return false;
     }
     target[n] = '\0';
     char *slash = strrchr(target, '/');
     if (slash == NULL || slash - target < 5 || memcmp(slash - 5, "blobs", 5) != 0) {
-        return;
+        return false;
     }
-    size_t len = strlen(slash + 1);
-    if ((len == SHA256_HEX || len == SHA1_HEX) && is_hex(slash + 1, len)) {
-        copy_hex(item->expected, slash + 1, len);
-        item->git = len == SHA1_HEX;
+    return set_etag(item, slash + 1, strlen(slash + 1));
+}
+
+/* Length of the line at text, without its end; *next: behind it. */
+static size_t line_length(const char *text, const char **next)
+{
+    size_t n = strcspn(text, "\n");
+    *next = text + n + (text[n] == '\n');
+    return n > 0 && text[n - 1] == '\r' ? n - 1 : n;
+}
+
+/* A record is three lines: commit (40 hex digits), etag, seconds since 1970. False, and nothing set, for anything else. */
+static bool parse_record(const char *text, size_t bytes, struct item *item)
+{
+    const char *etag, *seconds, *end;
+    size_t commit_len = line_length(text, &etag), etag_len = line_length(etag, &seconds);
+    size_t seconds_len = line_length(seconds, &end);
+    return commit_len == SHA1_HEX && is_hex(text, SHA1_HEX) && seconds_len > 0 &&
+           strspn(seconds, "0123456789.") == seconds_len && end == text + bytes && set_etag(item, etag, etag_len);
+}
+
+/* Reads the record of one file and gives its checksum to that file. A file that has a record and is gone joins the list. */
+static enum gr_status add_record(const char *folder, char *name, struct list *files, size_t scanned, bool *any,
+                                 struct gr_err *err)
+{
+    char path[GR_PATH_BYTES], *text = NULL;
+    size_t bytes = 0;
+    struct item record = {.name = name};
+    GR_TRY(gr_path_join(path, folder, name, err));
+    enum gr_status status = gr_fs_read(path, RECORD_MAX, &text, &bytes, err);
+    bool good = status == GR_OK && parse_record(text, bytes, &record);
+    free(text);
+    if (!good) {
+        return status == GR_ERR_NOMEM ? status : GR_OK; /* a record that says nothing */
     }
+    name[strlen(name) - strlen(record_end)] = '\0';
+    struct item *hit = scanned == 0 ? NULL : bsearch(&record, files->v, scanned, sizeof *files->v, by_name);
+    if (hit == NULL && (hit = list_add(files, name)) == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for %zu file names", files->n);
+    }
+    memcpy(hit->expected, record.expected, sizeof hit->expected);
+    hit->git = record.git;
+    *any = true;
+    return GR_OK;
+}
+
+/* The records that the Hub's client keeps beside the files of a download into a folder of the user's choice. */
+static enum gr_status add_records(const char *dir, struct list *files, bool *any, struct gr_err *err)
+{
+    char folder[GR_PATH_BYTES];
+    struct list records = {0};
+    size_t scanned = files->n;
+    GR_TRY(gr_path_join(folder, dir, ".cache/huggingface/download", err));
+    if (!gr_fs_is_dir(folder)) {
+        return GR_OK;
+    }
+    enum gr_status status = scan(folder, "", 0, &records, err);
+    for (size_t i = 0; status == GR_OK && i < records.n; i++) {
+        if (gr_ends_with(records.v[i].name, record_end)) {
+            status = add_record(folder, records.v[i].name, files, scanned, any, err);
+        }
+    }
+    list_sort(files);
+    list_free(&records);
+    return status;
 }
 
 /* Drops the sums file from the list. */
@@ -391,8 +465,8 @@ out:
 
 /* ---- the whole ---- */
 
-/* Fills in sizes, checksums out of link names, and the total. */
-static enum gr_status examine(struct job *job, struct list *files, bool use_links, struct gr_err *err)
+/* Fills in sizes and the total; checksums out of link names when `linked` (set when there is one) is not NULL. */
+static enum gr_status examine(struct job *job, struct list *files, bool *linked, struct gr_err *err)
 {
     for (size_t i = 0; i < files->n; i++) {
         struct item *item = &files->v[i];
@@ -404,8 +478,8 @@ static enum gr_status examine(struct job *job, struct list *files, bool use_link
             item->bytes = (uint64_t)st.st_size;
             job->total += item->bytes;
         }
-        if (use_links) {
-            hub_sum(path, item);
+        if (linked != NULL && hub_sum(path, item)) {
+            *linked = true;
         }
     }
     return GR_OK;
@@ -447,7 +521,7 @@ static enum gr_status verdict(const char *dir, const struct gr_verify_counts *co
     if (counts->ok == 0) {
         return gr_fail(
             err, GR_ERR_CHECK,
-            "%s: no checksum is known for any of its %zu files: no SHA256SUMS, and not a snapshot of the Hub cache",
+            "%s: no checksum is known for any of its %zu files: no SHA256SUMS, and not a download of the Hub's client",
             dir, counts->unknown);
     }
     return GR_OK;
@@ -467,12 +541,11 @@ static enum gr_status collect(struct job *job, const char *sums_path, struct lis
     GR_TRY(scan(job->dir, "", 0, files, err));
     list_sort(files);
     if (sums_path == NULL) {
-        enum gr_status status = examine(job, files, true, err);
-        counts->source = "none";
-        for (size_t i = 0; i < files->n; i++) {
-            counts->source = files->v[i].expected[0] != '\0' ? "Hub cache" : counts->source;
-        }
-        return status;
+        bool linked = false, recorded = false;
+        GR_TRY(add_records(job->dir, files, &recorded, err));
+        GR_TRY(examine(job, files, &linked, err)); /* a link's name goes before a record */
+        counts->source = linked ? "Hub cache" : recorded ? "Hub download" : "none";
+        return GR_OK;
     }
     counts->source = "sums file";
     drop_file(files, job->dir, sums_path);
@@ -481,7 +554,7 @@ static enum gr_status collect(struct job *job, const char *sums_path, struct lis
         status = merge_sums(files, &sums, err);
     }
     list_free(&sums);
-    return status == GR_OK ? examine(job, files, false, err) : status;
+    return status == GR_OK ? examine(job, files, NULL, err) : status;
 }
 
 enum gr_status gr_verify_dir(const char *dir, const char *sums_path, gr_progress_fn progress, void *progress_user,

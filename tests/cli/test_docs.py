@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(os.environ.get("GR00T_SOURCE_ROOT", ".")).resolve()
 GR00T = os.environ.get("GR00T_BIN", str(ROOT / "gr00t"))
@@ -81,8 +82,32 @@ def setup_knows_its_options():
             yield f"setup.sh --print {' '.join(options)}: {r.stdout}{r.stderr}"
 
 
+def setup_is_brief_and_tells_failures():
+    """With stand-ins for the package tools: apt's stdout is dropped, its stderr and exit code are not."""
+    tools = {"dpkg-query": "exit 1", "id": "echo 0", "apt-get": """echo chatter; echo "apt warns" >&2; echo "$*" >>"$APT_LOG"
+             case "$*" in *" $APT_FAILS"*) echo "E: no such luck" >&2; exit 100;; esac"""}
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder) / "log"
+        for name, script in tools.items():
+            tool = pathlib.Path(folder) / name
+            tool.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+            tool.chmod(0o755)
+        for fails, code, calls in (("nothing", 0, 2), ("update", 100, 1), ("install", 100, 2)):
+            log.write_text("", encoding="utf-8")
+            env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "APT_LOG": str(log), "APT_FAILS": fails}
+            r = subprocess.run([ROOT / "setup.sh"], capture_output=True, text=True, check=False, env=env)
+            said, lines = r.stdout + r.stderr, log.read_text(encoding="utf-8").splitlines()
+            good = r.returncode == code and len(lines) == calls and "chatter" not in said and r.stderr.count("apt warns") == calls
+            good = good and all("-qq -o Dpkg::Use-Pty=0" in line for line in lines) and ("setup.sh: done" in r.stdout) == (code == 0)
+            good = good and " gcc " in r.stdout and (calls < 2 or " install " in lines[1] and " gcc " in lines[1])
+            good = good and (code == 0 or ("E: no such luck" in r.stderr and f"apt-get {fails} failed with exit code 100" in r.stderr))
+            if not good:
+                yield f"setup.sh, failing: {fails}: exit {r.returncode}, calls {lines}, said {said}"
+
+
 def main():
-    tests = [links_lead_somewhere, commands_exist, make_targets_exist, files_exist, environment_variables_are_read]
+    tests = [links_lead_somewhere, commands_exist, make_targets_exist, files_exist, environment_variables_are_read,
+             setup_is_brief_and_tells_failures]
     if pathlib.Path("/usr/bin/apt-get").exists():
         tests.append(setup_knows_its_options)
     failed = 0

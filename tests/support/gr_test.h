@@ -29,7 +29,8 @@
 #else
 #define GR_TEST_ASAN 0
 #endif
-#if GR_TEST_ASAN || defined(__SANITIZE_THREAD__) || GR_TEST_FEATURE(thread_sanitizer) || GR_TEST_FEATURE(memory_sanitizer)
+#if GR_TEST_ASAN || defined(__SANITIZE_THREAD__) || GR_TEST_FEATURE(thread_sanitizer) || \
+    GR_TEST_FEATURE(memory_sanitizer)
 #define GR_TEST_FOREIGN_MALLOC 1
 #else
 #define GR_TEST_FOREIGN_MALLOC 0

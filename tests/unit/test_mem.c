@@ -3,7 +3,6 @@
  * test_mem.c: size arithmetic that does not wrap, and big blocks. */
 #include "gr_test.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -37,7 +37,7 @@ void *realloc(void *p, size_t n)
     allocations++;
     return __libc_realloc(p, n);
 }
-#elif !defined(COUNTS_ALLOCATIONS)
+#else
 #define COUNTS_ALLOCATIONS 0
 #endif
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_verify.c: checksums of a folder against a sums file and against the Hub cache's blob names. */
+ * test_verify.c: checksums of a folder against a sums file, the Hub cache's blob names and a download's records. */
 #include "gr_test.h"
 
 #include <stdio.h>
@@ -217,6 +217,128 @@ static void damaged_and_absent_blobs_are_found(void **state)
     assert_non_null(strstr(log.err.msg, "1 files differ from their checksum, 1 are missing; first: config.json"));
 }
 
+#define COMMIT "11c5a3d5811f50298f278a704980280950aedb10\n"
+#define TIME "\n1712656091.123\n"
+#define RECORDS ".cache/huggingface/download"
+
+/* A folder with three files, as the Hub's client leaves it after a download into it. */
+static const char *download_folder(void)
+{
+    static const char *const folders[] = {"sub", ".cache", ".cache/huggingface", RECORDS, RECORDS "/sub"};
+    const char *d = gr_test_temp_dir();
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        assert_int_equal(mkdir(gr_test_join(d, "%s", folders[i]), 0777), 0);
+    }
+    put(d, "config.json", "hello\n");
+    put(d, "w.safetensors", "world\n");
+    put(d, "sub/empty.txt", "");
+    put(d, RECORDS "/config.json.metadata", COMMIT HELLO_GIT TIME);
+    put(d, RECORDS "/config.json.lock", "");
+    put(d, RECORDS "/w.safetensors.metadata", COMMIT WORLD TIME);
+    put(d, RECORDS "/sub/empty.txt.metadata", COMMIT EMPTY_GIT TIME);
+    return d;
+}
+
+static void records_of_a_download_are_checksums(void **state)
+{
+    (void)state;
+    const char *d = download_folder();
+    struct log log;
+    assert_int_equal(verify(d, NULL, &log), GR_OK);
+    assert_string_equal(log.text, "config.json=ok;sub/empty.txt=ok;w.safetensors=ok;");
+    assert_string_equal(log.counts.source, "Hub download");
+    assert_int_equal(log.counts.bytes, 12);
+    put(d, RECORDS "/config.json.metadata", "11C5A3D5811F50298F278A704980280950AEDB10\r\n" HELLO_GIT "\r\n1712656091");
+    assert_int_equal(verify(d, NULL, &log), GR_OK);
+    assert_int_equal(log.counts.ok, 3);
+}
+
+static void damaged_and_absent_files_of_a_download_are_found(void **state)
+{
+    (void)state;
+    const char *d = download_folder();
+    struct log log;
+    put(d, "w.safetensors", "worle\n");
+    put(d, "notes", "mine");
+    assert_int_equal(unlink(gr_test_join(d, "config.json")), 0);
+    assert_int_equal(verify(d, NULL, &log), GR_ERR_CHECK);
+    assert_string_equal(log.text, "config.json=missing;notes=unknown;sub/empty.txt=ok;w.safetensors=mismatch;");
+    assert_non_null(strstr(log.err.msg, "1 files differ from their checksum, 1 are missing; first: config.json"));
+    put(d, "config.json", "world\n");
+    assert_int_equal(verify(d, NULL, &log), GR_ERR_CHECK);
+    assert_int_equal(log.counts.mismatch, 2);
+}
+
+static void a_malformed_record_counts_as_none(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {
+        "",
+        "\n",
+        "\n\n\n",
+        "x",
+        HELLO_GIT,
+        COMMIT,                           /* cut short */
+        COMMIT HELLO_GIT,                 /* without a time */
+        COMMIT HELLO_GIT "\n\n",          /* an empty time */
+        COMMIT HELLO_GIT "\nyesterday\n", /* no number */
+        COMMIT HELLO_GIT TIME "\n",       /* a fourth line */
+        COMMIT HELLO_GIT "0" TIME,        /* 41 digits */
+        COMMIT "\"" HELLO_GIT "\"" TIME,  /* quoted */
+        COMMIT "ge013625030ba8dba906f756967f9e9ca394464a" TIME,
+        "main\n" HELLO_GIT TIME, /* a branch */
+        HELLO_GIT TIME,          /* no commit */
+    };
+    const char *d = download_folder();
+    struct log log;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put(d, RECORDS "/config.json.metadata", cases[i]);
+        assert_int_equal(verify(d, NULL, &log), GR_OK);
+        if (strcmp(log.text, "config.json=unknown;sub/empty.txt=ok;w.safetensors=ok;") != 0) {
+            fail_msg("case %zu: %s", i, log.text);
+        }
+    }
+    static const char nul[] = COMMIT HELLO_GIT TIME "\0";
+    const char *record = gr_test_join(d, RECORDS "/config.json.metadata");
+    gr_test_write(record, nul, sizeof nul);
+    assert_int_equal(verify(d, NULL, &log), GR_OK);
+    assert_int_equal(log.counts.unknown, 1);
+    static char large[8192];
+    memset(large, '1', sizeof large);
+    memcpy(large, nul, sizeof nul - 3);
+    gr_test_write(record, large, sizeof large);
+    assert_int_equal(verify(d, NULL, &log), GR_OK);
+    assert_int_equal(log.counts.unknown, 1);
+    assert_int_equal(unlink(record), 0);
+    assert_int_equal(mkfifo(record, 0666), 0); /* and links to nowhere: no regular file */
+    assert_int_equal(verify(d, NULL, &log), GR_OK);
+    assert_int_equal(log.counts.unknown, 1);
+    assert_int_equal(unlink(record), 0);
+    assert_int_equal(symlink("nowhere", record), 0);
+    assert_int_equal(verify(d, NULL, &log), GR_OK);
+    assert_int_equal(log.counts.unknown, 1);
+}
+
+static void a_sums_file_goes_before_links_and_links_before_records(void **state)
+{
+    (void)state;
+    const char *d = download_folder();
+    struct log log;
+    put(d, RECORDS "/config.json.metadata", COMMIT WORLD TIME);
+    assert_int_equal(verify(d, NULL, &log), GR_ERR_CHECK);
+    assert_int_equal(mkdir(gr_test_join(d, ".cache/blobs"), 0777), 0);
+    put(d, ".cache/blobs/" HELLO_GIT, "hello\n");
+    assert_int_equal(unlink(gr_test_join(d, "config.json")), 0);
+    assert_int_equal(symlink(".cache/blobs/" HELLO_GIT, gr_test_join(d, "config.json")), 0);
+    assert_int_equal(verify(d, NULL, &log), GR_OK);
+    assert_string_equal(log.text, "config.json=ok;sub/empty.txt=ok;w.safetensors=ok;");
+    assert_string_equal(log.counts.source, "Hub cache");
+    put(d, "SHA256SUMS", WORLD "  config.json\n");
+    assert_int_equal(verify(d, NULL, &log), GR_ERR_CHECK);
+    assert_string_equal(log.text, "config.json=mismatch;sub/empty.txt=unknown;w.safetensors=unknown;");
+    assert_string_equal(log.counts.source, "sums file");
+}
+
 static void a_folder_without_any_checksum_does_not_pass(void **state)
 {
     (void)state;
@@ -254,6 +376,10 @@ int main(void)
         cmocka_unit_test(a_broken_sums_file_is_refused_with_its_line),
         cmocka_unit_test(blob_names_of_the_hub_cache_are_checksums),
         cmocka_unit_test(damaged_and_absent_blobs_are_found),
+        cmocka_unit_test(records_of_a_download_are_checksums),
+        cmocka_unit_test(damaged_and_absent_files_of_a_download_are_found),
+        cmocka_unit_test(a_malformed_record_counts_as_none),
+        cmocka_unit_test(a_sums_file_goes_before_links_and_links_before_records),
         cmocka_unit_test(a_folder_without_any_checksum_does_not_pass),
         cmocka_unit_test(callbacks_may_be_absent),
     };
