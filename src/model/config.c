@@ -18,6 +18,7 @@
 #include "model/config_read.h"
 #include "model/embodiment.h"
 #include "model/preprocess.h"
+#include "model/noise.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -375,6 +376,11 @@ static enum gr_status read_processor(const struct gr_scope *root, struct gr_conf
     GR_TRY(same_as_config(&s, "max_state_dim", max_state, "max_state_dim", cfg->dims.dit.max_state, err));
     GR_TRY(same_as_config(&s, "max_action_dim", max_action, "max_action_dim", cfg->dims.dit.max_action, err));
     GR_TRY(same_as_config(&s, "max_action_horizon", horizon, "action_horizon", cfg->dims.dit.horizon, err));
+    if (horizon * max_action < GR_NOISE_MIN) {
+        return gr_fail(err, GR_ERR_FORMAT,
+                       "%s: %smax_action_horizon x max_action_dim is %d x %d, expected at least %d numbers of noise",
+                       s.file, s.path, horizon, max_action, GR_NOISE_MIN);
+    }
     GR_TRY(finish_pictures(&s, cfg, edge_null, crop_null, err));
     fill_grid(&cfg->dims, cfg->shortest_image_edge);
     return GR_OK;

@@ -96,21 +96,35 @@ static void sincos_ref(float x, float *sine, float *cosine)
     *cosine = ((j - 2) & 4) != 0 ? for_cosine : -for_cosine;
 }
 
+/* 16 draws to 16 values. */
+static void fill_block(struct mt19937 *mt, float out[BLOCK])
+{
+    float u[BLOCK];
+    for (int i = 0; i < BLOCK; i++) {
+        u[i] = (float)(mt_next(mt) & 0xFFFFFFu) * 0x1p-24f;
+    }
+    for (int j = 0; j < PAIRS; j++) {
+        const float r = sqrtf(-2.0f * log_ref(1.0f - u[j]));
+        float s, c;
+        sincos_ref(6.283185307179586f * u[j + PAIRS], &s, &c);
+        out[j] = r * c;
+        out[j + PAIRS] = r * s;
+    }
+}
+
 void gr_noise(uint64_t seed, float *out, size_t n)
 {
     struct mt19937 mt;
     mt_seed(&mt, (uint32_t)seed);
-    for (size_t block = 0; block < n / BLOCK; block++, out += BLOCK) {
-        float u[BLOCK];
-        for (int i = 0; i < BLOCK; i++) {
-            u[i] = (float)(mt_next(&mt) & 0xFFFFFFu) * 0x1p-24f;
+    const size_t blocks = n / BLOCK, rest = n % BLOCK;
+    for (size_t b = 0; b < blocks; b++) {
+        fill_block(&mt, out + b * BLOCK);
+    }
+    if (rest > 0 && blocks > 0) {
+        /* The reference has drawn for the rest too, throws that away and draws the last 16 values anew. */
+        for (size_t i = 0; i < rest; i++) {
+            (void)mt_next(&mt);
         }
-        for (int j = 0; j < PAIRS; j++) {
-            const float r = sqrtf(-2.0f * log_ref(1.0f - u[j]));
-            float s, c;
-            sincos_ref(6.283185307179586f * u[j + PAIRS], &s, &c);
-            out[j] = r * c;
-            out[j + PAIRS] = r * s;
-        }
+        fill_block(&mt, out + n - BLOCK);
     }
 }

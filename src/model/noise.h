@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* out [n] standard normal float32, n a multiple of 16. Only the low 32 bits of the seed matter. */
+/* out [n] standard normal float32, n at least GR_NOISE_MIN (config.c checks it; the reference has another generator below). Only
+ * the low 32 bits of the seed matter. */
+enum { GR_NOISE_MIN = 16 };
 void gr_noise(uint64_t seed, float *out, size_t n);
 
 #endif

@@ -78,6 +78,21 @@ static void a_shorter_request_is_the_start_of_a_longer_one(void **state)
     free(all);
 }
 
+static void a_size_that_16_does_not_divide_fills_its_end_from_later_draws(void **state)
+{
+    (void)state;
+    enum { N = 168, BLOCKS = N / 16 * 16 };
+    float *all = noise_of(9, VALUES), x[N];
+    memset(x, 0xff, sizeof x); /* NaN: a value that is not written shows */
+    gr_noise(9, x, N);
+    assert_memory_equal(all, x, (N - 16) * sizeof *x);
+    assert_memory_not_equal(all + N - 16, x + N - 16, (BLOCKS - (N - 16)) * sizeof *x);
+    for (int i = 0; i < N; i++) {
+        assert_true(x[i] == x[i]);
+    }
+    free(all);
+}
+
 static void noise_looks_standard_normal(void **state)
 {
     (void)state;
@@ -137,6 +152,7 @@ int main(void)
         cmocka_unit_test(known_seeds_give_known_noise),
         cmocka_unit_test(only_the_low_32_bits_of_a_seed_matter),
         cmocka_unit_test(a_shorter_request_is_the_start_of_a_longer_one),
+        cmocka_unit_test(a_size_that_16_does_not_divide_fills_its_end_from_later_draws),
         cmocka_unit_test(noise_looks_standard_normal),
         cmocka_unit_test(shared_cases_are_bit_equal),
         cmocka_unit_test(a_request_takes_well_under_ten_milliseconds),
