@@ -123,7 +123,7 @@ row_random() {
     while read -r row script driver count; do
         [ -x "build/tests/$driver" ] || { result "random $row" skipped "build/tests/$driver is not built (./setup.sh --test)"; continue; }
         run "$script" "$python" "tests/golden/$script.py" "build/tests/$driver" "$count" "$seed"
-        judge "random $row" $? "$(last "$script"), $took s"
+        judge "random $row" $? "$(grep compared "$work/$script.log" | paste -sd ';'), $took s"
     done <<EOF
 pictures random_images driver_image 2000
 picture-files random_decode driver_image 2000
