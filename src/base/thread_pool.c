@@ -161,3 +161,9 @@ void gr_pool_run(struct gr_pool *pool, gr_pool_fn fn, void *arg)
     fn(0, pool->threads, arg);
     gr_pool_barrier(pool);
 }
+
+void gr_pool_share(int id, int n, int items, int *first, int *end)
+{
+    *first = (int)((long)items * id / n);
+    *end = (int)((long)items * (id + 1) / n);
+}

@@ -21,6 +21,8 @@ int gr_pool_threads(const struct gr_pool *pool);
 
 /* Runs fn on every thread and returns when all are done. Not reentrant; one caller at a time. */
 void gr_pool_run(struct gr_pool *pool, gr_pool_fn fn, void *arg);
+/* The part of `items` things that thread id of n takes: [*first, *end). Parts are in order and as even as possible. */
+void gr_pool_share(int id, int n, int items, int *first, int *end);
 /* Called by every thread of a running job. Everything written before is visible after. */
 void gr_pool_barrier(struct gr_pool *pool);
 

@@ -95,8 +95,9 @@ struct product {
 static void product_share(int id, int n, void *arg)
 {
     struct product *p = arg;
-    int panels = p->g.w->panels;
-    p->dev->kernels.gemm(&p->g, (int)((long)panels * id / n), (int)((long)panels * (id + 1) / n), p->dev->s.thread[id]);
+    int p0, p1;
+    gr_pool_share(id, n, p->g.w->panels, &p0, &p1);
+    p->dev->kernels.gemm(&p->g, p0, p1, p->dev->s.thread[id]);
 }
 
 /* out [m, n] = x [m, k] w + b. */

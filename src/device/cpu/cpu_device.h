@@ -95,11 +95,12 @@ struct cpu_pack_job {
     struct gr_mat *mat;
     struct cpu_source src[CPU_SOURCES];
     int n_src;
-    bool interleave; /* gate and up: 16 columns of each in turn */
+    bool interleave;   /* gate and up: 16 columns of each in turn */
+    size_t data_bytes; /* of the packed form */
 };
-/* Size of the packed form; fills mat's dims and format. */
-enum gr_status gr_cpu_mat_plan(struct cpu_pack_job *job, int k, size_t *data_bytes, size_t *bias_floats,
-                               struct gr_err *err);
+/* Fills mat's dims and format, and data_bytes. */
+enum gr_status gr_cpu_mat_plan(struct cpu_pack_job *job, int k, struct gr_err *err);
+size_t gr_cpu_bias_floats(const struct cpu_pack_job *job); /* of a planned job */
 /* Packs panels [p0, p1) into mat->data (set by the caller); false when a weight is NaN or infinite. */
 bool gr_cpu_mat_pack(const struct cpu_pack_job *job, int p0, int p1);
 /* bias [panels * 32]; false as above. */
@@ -138,12 +139,16 @@ struct cpu_thread {
 /* Rows or items of this thread: [*first, *end). */
 void gr_cpu_share(const struct cpu_thread *t, int items, int *first, int *end);
 void gr_cpu_barrier(const struct cpu_thread *t);
-/* Packs m rows of width k (after norm, gathered by index when not NULL) into the scratch. Barrier. */
-void gr_cpu_pack(struct cpu_thread *t, const float *x, int ldx, const int32_t *index, int m, int k,
+/* The steps below work on contiguous rows: a row of x is k floats, a row of out as many as the product has columns. Each ends
+ * with a barrier. */
+/* Packs m rows of width k (after norm, gathered by index when not NULL) into the scratch. */
+void gr_cpu_pack(struct cpu_thread *t, const float *x, const int32_t *index, int m, int k,
                  const struct gr_row_norm *norm);
-/* Product of the packed rows with w. bias NULL: the matrix's own. Barrier. */
-void gr_cpu_gemm(const struct cpu_thread *t, const struct gr_mat *w, const float *bias, enum gr_epilogue e, float *out,
-                 int ldo);
+/* Product of the packed rows with w. bias NULL: the matrix's own. */
+void gr_cpu_gemm(const struct cpu_thread *t, const struct gr_mat *w, const float *bias, enum gr_epilogue e, float *out);
+/* Both: out = epilogue(norm(x) w + bias) for m rows. norm NULL: none. */
+void gr_cpu_linear(struct cpu_thread *t, const float *x, int m, const struct gr_row_norm *norm, const struct gr_mat *w,
+                   enum gr_epilogue e, float *out);
 /* Hands a tap out when somebody listens. */
 void gr_cpu_tap(const struct cpu_thread *t, const float *data, int rows, int cols, int ld, const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));

@@ -9,12 +9,12 @@
 static void cross_keys_values(struct cpu_thread *t, bool text, const int32_t *rows, int n)
 {
     struct gr_device *dev = t->dev;
-    const int L = dev->dims.llm.hidden, W = 2 * dev->dims.dit.width;
-    gr_cpu_pack(t, dev->s.vl, L, rows, n, L, NULL);
+    const int L = dev->dims.llm.hidden;
+    gr_cpu_pack(t, dev->s.vl, rows, n, L, NULL);
     for (int i = 0; i < dev->dims.dit.layers; i++) {
         const struct cpu_dit_block *b = &dev->net.dit[i];
         if (b->cross && b->text == text) {
-            gr_cpu_gemm(t, &b->kv, NULL, GR_EPI_STORE, b->kv_cache, W);
+            gr_cpu_gemm(t, &b->kv, NULL, GR_EPI_STORE, b->kv_cache);
         }
     }
 }
@@ -26,7 +26,7 @@ void gr_cpu_adapter(struct cpu_thread *t)
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const struct gr_model_input *in = t->run->in;
-    const int S = in->n_tokens, L = d->llm.hidden, H = d->dit.hidden, D = d->dit.width;
+    const int S = in->n_tokens, L = d->llm.hidden, D = d->dit.width;
     int r0, r1;
     gr_cpu_share(t, S, &r0, &r1);
     dev->kernels.norm_rows(dev->s.x, L, dev->s.vl, L, L, &dev->net.vlln, r0, r1);
@@ -34,10 +34,8 @@ void gr_cpu_adapter(struct cpu_thread *t)
     gr_cpu_tap(t, dev->s.vl, S, L, L, "vlln.out");
     cross_keys_values(t, true, dev->s.text_rows, S - image_rows(t));
     cross_keys_values(t, false, dev->s.image_rows, image_rows(t));
-    gr_cpu_pack(t, in->state, d->dit.max_state, NULL, 1, d->dit.max_state, NULL);
-    gr_cpu_gemm(t, &dev->net.state1, NULL, GR_EPI_RELU, dev->s.attn, H);
-    gr_cpu_pack(t, dev->s.attn, H, NULL, 1, H, NULL);
-    gr_cpu_gemm(t, &dev->net.state2, NULL, GR_EPI_STORE, dev->s.state, D);
+    gr_cpu_linear(t, in->state, 1, NULL, &dev->net.state1, GR_EPI_RELU, dev->s.attn);
+    gr_cpu_linear(t, dev->s.attn, 1, NULL, &dev->net.state2, GR_EPI_STORE, dev->s.state);
     gr_cpu_tap(t, dev->s.state, 1, D, D, "state_features");
 }
 
@@ -46,15 +44,13 @@ static void encode_actions(struct cpu_thread *t, int step)
 {
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
-    const int N = d->dit.horizon, A = d->dit.max_action, D = d->dit.width;
+    const int N = d->dit.horizon, D = d->dit.width;
     float *rows = dev->s.x + D, *u = dev->s.wide, *v = dev->s.attn;
-    gr_cpu_pack(t, dev->s.action, A, NULL, N, A, NULL);
-    gr_cpu_gemm(t, &dev->net.action1, NULL, GR_EPI_STORE, u, D);
-    gr_cpu_pack(t, u, D, NULL, N, D, NULL);
+    gr_cpu_linear(t, dev->s.action, N, NULL, &dev->net.action1, GR_EPI_STORE, u);
+    gr_cpu_pack(t, u, NULL, N, D, NULL);
     gr_cpu_gemm(t, &dev->net.action2, dev->net.action_bias + (size_t)step * (size_t)dev->net.action2.panels * GR_PANEL,
-                GR_EPI_SILU, v, D);
-    gr_cpu_pack(t, v, D, NULL, N, D, NULL);
-    gr_cpu_gemm(t, &dev->net.action3, NULL, GR_EPI_STORE, rows, D);
+                GR_EPI_SILU, v);
+    gr_cpu_linear(t, v, N, NULL, &dev->net.action3, GR_EPI_STORE, rows);
     gr_cpu_tap(t, rows, N, D, D, "action_features.step%d", step);
     int r0, r1;
     gr_cpu_share(t, N, &r0, &r1);
@@ -72,11 +68,10 @@ static void block(struct cpu_thread *t, int i, int step)
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const struct cpu_dit_block *b = &dev->net.dit[i];
-    const int T = d->dit.horizon + 1, D = d->dit.width, F = d->dit.mlp;
+    const int T = d->dit.horizon + 1, D = d->dit.width;
     float *x = dev->s.x, *wide = dev->s.wide, *attn = dev->s.attn, *ff = dev->s.ff;
     const int W = b->cross ? D : 3 * D;
-    gr_cpu_pack(t, x, D, NULL, T, D, &b->norm1[step]);
-    gr_cpu_gemm(t, &b->q, NULL, GR_EPI_STORE, wide, W);
+    gr_cpu_linear(t, x, T, &b->norm1[step], &b->q, GR_EPI_STORE, wide);
     struct cpu_heads h = {.q = wide,
                           .k = wide + D,
                           .v = wide + 2 * D,
@@ -98,12 +93,9 @@ static void block(struct cpu_thread *t, int i, int step)
         h.s = b->text ? t->run->in->n_tokens - image_rows(t) : image_rows(t);
     }
     gr_cpu_attention(t, &h);
-    gr_cpu_pack(t, attn, D, NULL, T, D, NULL);
-    gr_cpu_gemm(t, &b->out, NULL, GR_EPI_ADD, x, D);
-    gr_cpu_pack(t, x, D, NULL, T, D, &dev->net.plain_norm);
-    gr_cpu_gemm(t, &b->ff1, NULL, GR_EPI_GELU_TANH, ff, F);
-    gr_cpu_pack(t, ff, F, NULL, T, F, NULL);
-    gr_cpu_gemm(t, &b->ff2, NULL, GR_EPI_ADD, x, D);
+    gr_cpu_linear(t, attn, T, NULL, &b->out, GR_EPI_ADD, x);
+    gr_cpu_linear(t, x, T, &dev->net.plain_norm, &b->ff1, GR_EPI_GELU_TANH, ff);
+    gr_cpu_linear(t, ff, T, NULL, &b->ff2, GR_EPI_ADD, x);
     gr_cpu_tap(t, x, T, D, D, "dit.block%d.step%d", i, step);
 }
 
@@ -111,15 +103,12 @@ static void decode_velocity(struct cpu_thread *t, int step)
 {
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
-    const int N = d->dit.horizon, D = d->dit.width, O = d->dit.out, H = d->dit.hidden, A = d->dit.max_action;
+    const int N = d->dit.horizon, O = d->dit.out, A = d->dit.max_action;
     float *y = dev->s.wide, *hidden = dev->s.attn;
-    gr_cpu_pack(t, dev->s.x, D, NULL, N + 1, D, &dev->net.out_norm[step]);
-    gr_cpu_gemm(t, &dev->net.proj_out2, NULL, GR_EPI_STORE, y, O);
+    gr_cpu_linear(t, dev->s.x, N + 1, &dev->net.out_norm[step], &dev->net.proj_out2, GR_EPI_STORE, y);
     gr_cpu_tap(t, y, N + 1, O, O, "dit.out.step%d", step);
-    gr_cpu_pack(t, y + O, O, NULL, N, O, NULL); /* the state row is not decoded */
-    gr_cpu_gemm(t, &dev->net.decoder1, NULL, GR_EPI_RELU, hidden, H);
-    gr_cpu_pack(t, hidden, H, NULL, N, H, NULL);
-    gr_cpu_gemm(t, &dev->net.decoder2, NULL, GR_EPI_STORE, dev->s.velocity, A);
+    gr_cpu_linear(t, y + O, N, NULL, &dev->net.decoder1, GR_EPI_RELU, hidden); /* the state row is not decoded */
+    gr_cpu_linear(t, hidden, N, NULL, &dev->net.decoder2, GR_EPI_STORE, dev->s.velocity);
     gr_cpu_tap(t, dev->s.velocity, N, A, A, "velocity.step%d", step);
 }
 

@@ -31,11 +31,10 @@ static void layer(struct cpu_thread *t, int S, int i)
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const struct cpu_llm_layer *l = &dev->net.llm[i];
-    const int D = d->llm.hidden, F = d->llm.mlp, Dh = d->llm.head_dim;
+    const int D = d->llm.hidden, Dh = d->llm.head_dim;
     const int Q = d->llm.heads * Dh, K = d->llm.kv_heads * Dh, W = Q + 2 * K;
     float *x = dev->s.x, *qkv = dev->s.wide, *attn = dev->s.attn, *ff = dev->s.ff;
-    gr_cpu_pack(t, x, D, NULL, S, D, &l->norm1);
-    gr_cpu_gemm(t, &l->qkv, NULL, GR_EPI_STORE, qkv, W);
+    gr_cpu_linear(t, x, S, &l->norm1, &l->qkv, GR_EPI_STORE, qkv);
     int r0, r1;
     gr_cpu_share(t, S, &r0, &r1);
     dev->kernels.rms_rope(qkv, W, d->llm.heads, Dh, l->q_gamma, GR_LLM_EPS, dev->net.rope_cos, dev->net.rope_sin, r0,
@@ -59,12 +58,9 @@ static void layer(struct cpu_thread *t, int S, int i)
                           .d = Dh,
                           .causal = true};
     gr_cpu_attention(t, &h);
-    gr_cpu_pack(t, attn, Q, NULL, S, Q, NULL);
-    gr_cpu_gemm(t, &l->o, NULL, GR_EPI_ADD, x, D);
-    gr_cpu_pack(t, x, D, NULL, S, D, &l->norm2);
-    gr_cpu_gemm(t, &l->gate_up, NULL, GR_EPI_SILU_MUL, ff, F);
-    gr_cpu_pack(t, ff, F, NULL, S, F, NULL);
-    gr_cpu_gemm(t, &l->down, NULL, GR_EPI_ADD, x, D);
+    gr_cpu_linear(t, attn, S, NULL, &l->o, GR_EPI_ADD, x);
+    gr_cpu_linear(t, x, S, &l->norm2, &l->gate_up, GR_EPI_SILU_MUL, ff);
+    gr_cpu_linear(t, ff, S, NULL, &l->down, GR_EPI_ADD, x);
     gr_cpu_tap(t, x, S, D, D, "llm.layer%d", i);
 }
 

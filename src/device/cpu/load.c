@@ -98,15 +98,14 @@ static enum gr_status load_vectors(struct gr_device *dev, const struct gr_weight
 
 static enum gr_status add_job(struct job_list *l, struct cpu_pack_job job, int k)
 {
-    size_t bytes, bias;
     if (l->n == JOBS_MAX) {
         return gr_fail(l->err, GR_ERR_FORMAT, "the network has more than %d matrices", JOBS_MAX);
     }
-    GR_TRY(gr_cpu_mat_plan(&job, k, &bytes, &bias, l->err));
-    if (!gr_size_add(l->bytes, bytes, &l->bytes)) {
+    GR_TRY(gr_cpu_mat_plan(&job, k, l->err));
+    if (!gr_size_add(l->bytes, job.data_bytes, &l->bytes)) {
         return gr_fail(l->err, GR_ERR_FORMAT, "the packed weights do not fit in memory");
     }
-    l->bias_floats += bias;
+    l->bias_floats += gr_cpu_bias_floats(&job);
     l->jobs[l->n++] = job;
     return GR_OK;
 }
@@ -207,8 +206,9 @@ static const char *siblings(const struct cpu_pack_job *job)
 static void pack_share(int id, int n, void *arg)
 {
     struct pack_run *r = arg;
-    int panels = r->job->mat->panels;
-    if (!gr_cpu_mat_pack(r->job, (int)((long)panels * id / n), (int)((long)panels * (id + 1) / n))) {
+    int p0, p1;
+    gr_pool_share(id, n, r->job->mat->panels, &p0, &p1);
+    if (!gr_cpu_mat_pack(r->job, p0, p1)) {
         atomic_store(&r->damaged, true);
     }
 }
@@ -256,15 +256,13 @@ static enum gr_status pack_all(struct gr_device *dev, const struct gr_weights *w
     for (int i = 0; i < l->n; i++) {
         struct cpu_pack_job *job = &l->jobs[i];
         read_ahead(l, i + READ_AHEAD);
-        size_t bytes, bias_floats;
-        GR_TRY(gr_cpu_mat_plan(job, job->mat->k, &bytes, &bias_floats, l->err));
         job->mat->data = (char *)dev->weights + at;
         GR_TRY(pack_job(dev, job, bias, l->err));
         for (int s = 0; s < job->n_src; s++) {
             gr_snapshot_done(w->snap, job->src[s].w);
         }
-        at += bytes;
-        bias += bias_floats;
+        at += job->data_bytes;
+        bias += gr_cpu_bias_floats(job);
         if (dev->cfg.progress != NULL) {
             dev->cfg.progress(dev->cfg.progress_user, "pack weights", at, l->bytes);
         }
@@ -276,12 +274,11 @@ enum gr_status gr_cpu_temp_mat(struct gr_device *dev, const struct cpu_source *s
                                struct gr_err *err)
 {
     struct cpu_pack_job job = {.mat = &out->mat, .n_src = 1, .src = {*src}};
-    size_t bytes, bias_floats;
-    GR_TRY(gr_cpu_mat_plan(&job, k, &bytes, &bias_floats, err));
-    out->bytes = bytes + bias_floats * sizeof(float);
+    GR_TRY(gr_cpu_mat_plan(&job, k, err));
+    out->bytes = job.data_bytes + gr_cpu_bias_floats(&job) * sizeof(float);
     GR_TRY(gr_big_alloc(out->bytes, "AdaLN weights", &out->block, err));
     out->mat.data = out->block;
-    enum gr_status status = pack_job(dev, &job, (float *)((char *)out->block + bytes), err);
+    enum gr_status status = pack_job(dev, &job, (float *)((char *)out->block + job.data_bytes), err);
     if (status != GR_OK) {
         gr_big_free(out->block, out->bytes);
     }

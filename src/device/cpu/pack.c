@@ -9,8 +9,9 @@
 
 static int source_columns(const struct cpu_source *s) { return (int)(s->per_slot ? s->w->shape[2] : s->w->shape[0]); }
 
-enum gr_status gr_cpu_mat_plan(struct cpu_pack_job *job, int k, size_t *data_bytes, size_t *bias_floats,
-                               struct gr_err *err)
+size_t gr_cpu_bias_floats(const struct cpu_pack_job *job) { return (size_t)job->mat->panels * GR_PANEL; }
+
+enum gr_status gr_cpu_mat_plan(struct cpu_pack_job *job, int k, struct gr_err *err)
 {
     struct gr_mat *m = job->mat;
     m->n = 0;
@@ -23,13 +24,11 @@ enum gr_status gr_cpu_mat_plan(struct cpu_pack_job *job, int k, size_t *data_byt
         }
     }
     m->panels = job->interleave ? (m->n / 2 + 15) / 16 : (m->n + GR_PANEL - 1) / GR_PANEL;
-    size_t rows, bytes;
+    size_t rows;
     if (!gr_size_mul((size_t)m->panels, (size_t)gr_pad16(k), &rows) ||
-        !gr_size_mul(rows, m->format == GR_MAT_BF16 ? 64 : 128, &bytes)) {
+        !gr_size_mul(rows, m->format == GR_MAT_BF16 ? 64 : 128, &job->data_bytes)) {
         return gr_fail(err, GR_ERR_FORMAT, "tensor %s is too large to pack", job->src[0].w->name);
     }
-    *data_bytes = bytes;
-    *bias_floats = (size_t)m->panels * GR_PANEL;
     return GR_OK;
 }
 

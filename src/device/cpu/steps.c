@@ -10,30 +10,36 @@ enum { TAP_NAME_BYTES = 64 };
 
 void gr_cpu_share(const struct cpu_thread *t, int items, int *first, int *end)
 {
-    *first = (int)((long)items * t->id / t->n);
-    *end = (int)((long)items * (t->id + 1) / t->n);
+    gr_pool_share(t->id, t->n, items, first, end);
 }
 
 void gr_cpu_barrier(const struct cpu_thread *t) { gr_pool_barrier(t->dev->pool); }
 
-void gr_cpu_pack(struct cpu_thread *t, const float *x, int ldx, const int32_t *index, int m, int k,
+void gr_cpu_pack(struct cpu_thread *t, const float *x, const int32_t *index, int m, int k,
                  const struct gr_row_norm *norm)
 {
     int r0, r1;
     gr_cpu_share(t, m, &r0, &r1);
     t->acts = (struct gr_acts){.m = m, .k = k, .k_pad = gr_pad16(k), .data = t->dev->s.pack};
-    t->dev->kernels.pack_rows(&t->acts, x, ldx, index, norm, r0, r1, t->dev->s.thread[t->id]);
+    t->dev->kernels.pack_rows(&t->acts, x, k, index, norm, r0, r1, t->dev->s.thread[t->id]);
     gr_cpu_barrier(t);
 }
 
-void gr_cpu_gemm(const struct cpu_thread *t, const struct gr_mat *w, const float *bias, enum gr_epilogue e, float *out,
-                 int ldo)
+void gr_cpu_gemm(const struct cpu_thread *t, const struct gr_mat *w, const float *bias, enum gr_epilogue e, float *out)
 {
     int p0, p1;
     gr_cpu_share(t, w->panels, &p0, &p1);
-    struct gr_gemm g = {.w = w, .a = &t->acts, .bias = bias, .out = out, .ldo = ldo, .epilogue = e};
+    const int columns = e == GR_EPI_SILU_MUL ? w->n / 2 : w->n;
+    struct gr_gemm g = {.w = w, .a = &t->acts, .bias = bias, .out = out, .ldo = columns, .epilogue = e};
     t->dev->kernels.gemm(&g, p0, p1, t->dev->s.thread[t->id]);
     gr_cpu_barrier(t);
+}
+
+void gr_cpu_linear(struct cpu_thread *t, const float *x, int m, const struct gr_row_norm *norm, const struct gr_mat *w,
+                   enum gr_epilogue e, float *out)
+{
+    gr_cpu_pack(t, x, NULL, m, w->k, norm);
+    gr_cpu_gemm(t, w, NULL, e, out);
 }
 
 void gr_cpu_attention(const struct cpu_thread *t, const struct cpu_heads *h)

@@ -30,8 +30,7 @@ static void embed_patches(struct cpu_thread *t, int rows)
         cut_patch(d, pixels, r % P, dev->s.patches + (size_t)r * (size_t)K);
     }
     gr_cpu_barrier(t);
-    gr_cpu_pack(t, dev->s.patches, K, NULL, rows, K, NULL);
-    gr_cpu_gemm(t, &dev->net.patch, NULL, GR_EPI_STORE, dev->s.x, D);
+    gr_cpu_linear(t, dev->s.patches, rows, NULL, &dev->net.patch, GR_EPI_STORE, dev->s.x);
     gr_cpu_tap(t, dev->s.x, rows, D, D, "vit.patch_embed");
     for (int r = r0; r < r1; r++) {
         float *x = dev->s.x + (size_t)r * (size_t)D;
@@ -49,10 +48,9 @@ static void layer(struct cpu_thread *t, int rows, int i)
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const struct cpu_vit_layer *l = &dev->net.vit[i];
-    const int D = d->vit.hidden, F = d->vit.mlp, P = d->vit.patches;
+    const int D = d->vit.hidden, P = d->vit.patches;
     float *x = dev->s.x, *qkv = dev->s.wide, *attn = dev->s.attn, *ff = dev->s.ff;
-    gr_cpu_pack(t, x, D, NULL, rows, D, &l->norm1);
-    gr_cpu_gemm(t, &l->qkv, NULL, GR_EPI_STORE, qkv, 3 * D);
+    gr_cpu_linear(t, x, rows, &l->norm1, &l->qkv, GR_EPI_STORE, qkv);
     struct cpu_heads h = {.q = qkv,
                           .k = qkv + D,
                           .v = qkv + 2 * D,
@@ -68,12 +66,9 @@ static void layer(struct cpu_thread *t, int rows, int i)
                           .s = P,
                           .d = D / d->vit.heads};
     gr_cpu_attention(t, &h);
-    gr_cpu_pack(t, attn, D, NULL, rows, D, NULL);
-    gr_cpu_gemm(t, &l->out, NULL, GR_EPI_ADD, x, D);
-    gr_cpu_pack(t, x, D, NULL, rows, D, &l->norm2);
-    gr_cpu_gemm(t, &l->fc1, NULL, GR_EPI_GELU_TANH, ff, F);
-    gr_cpu_pack(t, ff, F, NULL, rows, F, NULL);
-    gr_cpu_gemm(t, &l->fc2, NULL, GR_EPI_ADD, x, D);
+    gr_cpu_linear(t, attn, rows, NULL, &l->out, GR_EPI_ADD, x);
+    gr_cpu_linear(t, x, rows, &l->norm2, &l->fc1, GR_EPI_GELU_TANH, ff);
+    gr_cpu_linear(t, ff, rows, NULL, &l->fc2, GR_EPI_ADD, x);
     gr_cpu_tap(t, x, rows, D, D, "vit.layer%d", i);
 }
 
@@ -104,10 +99,8 @@ static void connector(struct cpu_thread *t, int images)
     }
     gr_cpu_barrier(t);
     gr_cpu_tap(t, wide, rows, U, U, "mlp1.input");
-    gr_cpu_pack(t, wide, U, NULL, rows, U, &dev->net.connector_norm);
-    gr_cpu_gemm(t, &dev->net.connector1, NULL, GR_EPI_GELU_ERF, dev->s.ff, L);
-    gr_cpu_pack(t, dev->s.ff, L, NULL, rows, L, NULL);
-    gr_cpu_gemm(t, &dev->net.connector2, NULL, GR_EPI_STORE, dev->s.features, L);
+    gr_cpu_linear(t, wide, rows, &dev->net.connector_norm, &dev->net.connector1, GR_EPI_GELU_ERF, dev->s.ff);
+    gr_cpu_linear(t, dev->s.ff, rows, NULL, &dev->net.connector2, GR_EPI_STORE, dev->s.features);
     gr_cpu_tap(t, dev->s.features, rows, L, L, "mlp1.out");
 }
 
