@@ -53,6 +53,12 @@ void gr_buf_put(struct gr_buf *b, const void *bytes, size_t n)
 
 void gr_buf_puts(struct gr_buf *b, const char *text) { gr_buf_put(b, text, strlen(text)); }
 
+void gr_buf_append(struct gr_buf *b, const struct gr_buf *from)
+{
+    gr_buf_put(b, from->data, from->failed ? 0 : from->len);
+    b->failed = b->failed || from->failed;
+}
+
 static void put_formatted(struct gr_buf *b, const char *fmt, va_list ap)
 {
     va_list again;

@@ -16,6 +16,8 @@ struct gr_buf {
 
 void gr_buf_put(struct gr_buf *b, const void *bytes, size_t n);
 void gr_buf_puts(struct gr_buf *b, const char *text);
+/* All of `from`, which stays as it is; when it has failed, b fails too. */
+void gr_buf_append(struct gr_buf *b, const struct gr_buf *from);
 void gr_buf_printf(struct gr_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* As gr_buf_printf, for one line of a report that shows names out of files: whatever in it is not printable becomes '?'; line
  * breaks at the end of fmt stay. */

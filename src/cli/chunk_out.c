@@ -176,8 +176,7 @@ static void text_block(const struct gr_chunk_view *v, int first, int last, int f
             }
         }
         gr_buf_puts(&row, "\n");
-        gr_buf_put(out, row.data, row.failed ? 0 : row.len);
-        out->failed = out->failed || row.failed;
+        gr_buf_append(out, &row);
         gr_buf_free(&row);
     }
 }

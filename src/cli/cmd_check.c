@@ -30,16 +30,18 @@ static const struct gr_arg args[] = {
     GR_ENGINE_ARGS(struct options, engine),
 };
 
-static const char *case_name(const char *dir)
+/* The last part of a path, without slashes behind it: *n bytes. */
+static const char *case_name(const char *dir, int *n)
 {
-    size_t n = strlen(dir);
-    while (n > 1 && dir[n - 1] == '/') {
-        n--;
+    size_t end = strlen(dir);
+    while (end > 1 && dir[end - 1] == '/') {
+        end--;
     }
-    size_t first = n;
+    size_t first = end;
     while (first > 0 && dir[first - 1] != '/') {
         first--;
     }
+    *n = (int)(end - first);
     return dir + first;
 }
 
@@ -76,12 +78,10 @@ static void print_case(const struct gr_cli *cli, const char *dir, const struct g
 {
     const struct gr_check_row *worst = &r->rows[r->worst];
     const char *red = cli->color && !r->ok ? "\033[31m" : "", *off = cli->color && !r->ok ? "\033[0m" : "";
-    int n = (int)strlen(case_name(dir));
-    while (n > 0 && case_name(dir)[n - 1] == '/') {
-        n--;
-    }
+    int n;
+    const char *name = case_name(dir, &n);
     gr_buf_printf(out, "%s%-6s%s ", red, r->ok ? "ok" : "FAILED", off);
-    gr_buf_line(out, "%-24.*s %d arrays, ", n, case_name(dir), r->n);
+    gr_buf_line(out, "%-24.*s %d arrays, ", n, name, r->n);
     if (r->failed > 0) {
         gr_buf_printf(out, "%d outside, ", r->failed);
     }
@@ -218,8 +218,7 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
         goto out;
     }
     if (o->json) {
-        gr_buf_put(&cli->out, json.data, json.failed ? 0 : json.len);
-        cli->out.failed = cli->out.failed || json.failed;
+        gr_buf_append(&cli->out, &json);
     } else {
         gr_buf_printf(&cli->out, "%d of %d cases within bounds\n", within, cases);
     }

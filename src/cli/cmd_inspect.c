@@ -363,8 +363,7 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
             gr_buf_line(&text, "tokenizer      %s\n",
                         found ? tokenizer : "not found (predict needs one, see --tokenizer)");
         }
-        gr_buf_put(&cli->out, text.data, text.failed ? 0 : text.len);
-        cli->out.failed = cli->out.failed || text.failed;
+        gr_buf_append(&cli->out, &text);
     }
     gr_buf_free(&text);
     gr_inspect_free(&in);

@@ -182,40 +182,33 @@ static void print_json(struct gr_tokenizer *tok, const struct result *r, struct 
     gr_jw_end_object(&w);
 }
 
-/* DIR itself when it holds a vocabulary, otherwise the search that predict makes. */
-static enum gr_status find_tokenizer(const char *dir, const struct options *o, char out[GR_PATH_BYTES],
-                                     struct gr_err *err)
-{
-    GR_TRY(gr_path_join(out, dir, "vocab.json", err));
-    if (o->tokenizer == NULL && gr_fs_is_file(out)) {
-        out[strlen(out) - strlen("vocab.json")] = '\0';
-        return GR_OK;
-    }
-    return gr_settings_tokenizer(dir, o->tokenizer, out, err);
-}
-
 static enum gr_status run(struct gr_cli *cli, const void *options, const char *const *words, int n_words,
                           struct gr_err *err)
 {
     (void)n_words;
     const struct options *o = options;
-    char path[GR_PATH_BYTES];
+    char config[GR_PATH_BYTES], vocab[GR_PATH_BYTES], found[GR_PATH_BYTES];
     struct gr_config *cfg = NULL;
     struct gr_tokenizer *tok = NULL;
     struct result r = {0};
     enum gr_status status = GR_OK;
     GR_TRY(gr_fs_need_dir(words[0], GR_ERR_FORMAT, err));
-    GR_TRY(gr_path_join(path, words[0], "config.json", err));
-    char vocab[GR_PATH_BYTES];
+    GR_TRY(gr_path_join(config, words[0], "config.json", err));
     GR_TRY(gr_path_join(vocab, words[0], "vocab.json", err));
-    bool snapshot =
-        gr_fs_is_file(path) && !gr_fs_is_file(vocab); /* Qwen3 tokenizer folders have a config.json of their own */
-    if (snapshot && !o->raw &&
+    /* A folder with a vocabulary is a tokenizer, also when it has a config.json of its own, as Qwen3's have. */
+    const bool is_tokenizer = gr_fs_is_file(vocab), is_snapshot = gr_fs_is_file(config) && !is_tokenizer;
+    if (is_snapshot && !o->raw &&
         (status = gr_config_open(words[0], gr_settings_embodiment(o->embodiment), &cfg, err)) != GR_OK) {
         goto out;
     }
-    if ((status = find_tokenizer(words[0], o, path, err)) != GR_OK ||
-        (status = gr_tokenizer_open(path, &tok, err)) != GR_OK) {
+    const char *folder = words[0];
+    if (o->tokenizer != NULL || !is_tokenizer) { /* the search that predict makes */
+        if ((status = gr_settings_tokenizer(words[0], o->tokenizer, found, err)) != GR_OK) {
+            goto out;
+        }
+        folder = found;
+    }
+    if ((status = gr_tokenizer_open(folder, &tok, err)) != GR_OK) {
         goto out;
     }
     status = o->raw ? encode_raw(tok, words[1], &r, err) : encode_prompt(tok, words[1], cfg, &r, err);

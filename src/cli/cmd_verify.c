@@ -122,8 +122,7 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
         gr_jw_end_array(&report.w);
         json_counts(&report.w, &counts);
         gr_jw_end_object(&report.w);
-        gr_buf_put(&cli->out, json.data, json.failed ? 0 : json.len);
-        cli->out.failed = cli->out.failed || json.failed;
+        gr_buf_append(&cli->out, &json);
     } else if (complete) {
         print_counts(cli, &counts, gr_clock_ms() - start);
     }
