@@ -116,7 +116,7 @@ static enum gr_status check_metadata(const struct gr_json *meta, const char *pat
 /* A non-negative integer of a header field. */
 static bool read_size(const struct gr_json *v, size_t *out)
 {
-    if (v == NULL || gr_json_kind(v) != GR_JSON_INT || gr_json_int(v) < 0) {
+    if (gr_json_kind(v) != GR_JSON_INT || gr_json_int(v) < 0) {
         return false;
     }
     *out = (size_t)gr_json_int(v);
@@ -126,7 +126,7 @@ static bool read_size(const struct gr_json *v, size_t *out)
 static enum gr_status read_dtype(const struct gr_json *info, const char *path, struct gr_tensor *t, struct gr_err *err)
 {
     const struct gr_json *v = gr_json_get(info, "dtype");
-    if (v == NULL || gr_json_kind(v) != GR_JSON_STRING) {
+    if (gr_json_kind(v) != GR_JSON_STRING) {
         return gr_fail(err, GR_ERR_FORMAT, "%s: tensor %s: dtype is %s, expected string", path, t->name,
                        v == NULL ? "missing" : gr_json_kind_name(gr_json_kind(v)));
     }
@@ -142,7 +142,7 @@ static enum gr_status read_dtype(const struct gr_json *info, const char *path, s
 static enum gr_status read_shape(const struct gr_json *info, const char *path, struct gr_tensor *t, struct gr_err *err)
 {
     const struct gr_json *v = gr_json_get(info, "shape");
-    if (v == NULL || gr_json_kind(v) != GR_JSON_ARRAY) {
+    if (gr_json_kind(v) != GR_JSON_ARRAY) {
         return gr_fail(err, GR_ERR_FORMAT, "%s: tensor %s: shape is %s, expected array", path, t->name,
                        v == NULL ? "missing" : gr_json_kind_name(gr_json_kind(v)));
     }
@@ -173,7 +173,7 @@ static enum gr_status read_offsets(const struct gr_json *info, const char *path,
 {
     const struct gr_json *v = gr_json_get(info, "data_offsets");
     size_t to;
-    if (v == NULL || gr_json_kind(v) != GR_JSON_ARRAY || gr_json_len(v) != 2 || !read_size(gr_json_at(v, 0), from) ||
+    if (gr_json_kind(v) != GR_JSON_ARRAY || gr_json_len(v) != 2 || !read_size(gr_json_at(v, 0), from) ||
         !read_size(gr_json_at(v, 1), &to)) {
         return gr_fail(err, GR_ERR_FORMAT, "%s: tensor %s: data_offsets %s, expected two non-negative integers", path,
                        t->name, v == NULL ? "missing" : "wrong");

@@ -118,7 +118,7 @@ static enum gr_status read_backbone(const struct gr_scope *root, struct gr_confi
 {
     struct gr_dims *d = &cfg->dims;
     const struct gr_json *eagle = gr_json_get(root->object, "eagle_config");
-    cfg->have_backbone = eagle != NULL && gr_json_kind(eagle) != GR_JSON_NULL;
+    cfg->have_backbone = gr_json_kind(eagle) != GR_JSON_NULL;
     if (!cfg->have_backbone) {
         published_backbone(d);
     } else {
@@ -257,13 +257,12 @@ static enum gr_status read_square(const struct gr_scope *s, const char *key, int
 {
     const struct gr_json *v = gr_json_get(s->object, key);
     *side = 0;
-    if (v == NULL || gr_json_kind(v) == GR_JSON_NULL) {
+    if (gr_json_kind(v) == GR_JSON_NULL) {
         return GR_OK;
     }
     const struct gr_json *a = gr_json_at(v, 0), *b = gr_json_at(v, 1);
-    if (gr_json_len(v) != 2 || a == NULL || b == NULL || gr_json_kind(a) != GR_JSON_INT ||
-        gr_json_kind(b) != GR_JSON_INT || gr_json_int(a) < 1 || gr_json_int(a) > MAX_WIDTH ||
-        gr_json_int(a) != gr_json_int(b)) {
+    if (gr_json_len(v) != 2 || gr_json_kind(a) != GR_JSON_INT || gr_json_kind(b) != GR_JSON_INT || gr_json_int(a) < 1 ||
+        gr_json_int(a) > MAX_WIDTH || gr_json_int(a) != gr_json_int(b)) {
         return gr_scope_fail(s, key, v, err, "expected [height, width] of a square, 1..%d", MAX_WIDTH);
     }
     *side = (int)gr_json_int(a);

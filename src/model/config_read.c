@@ -168,7 +168,7 @@ enum gr_status gr_scope_root(struct gr_config *cfg, const char *file, const stru
 enum gr_status gr_scope_enter(const struct gr_scope *s, const char *key, struct gr_scope *out, struct gr_err *err)
 {
     const struct gr_json *v = gr_json_get(s->object, key);
-    if (v == NULL || gr_json_kind(v) != GR_JSON_OBJECT) {
+    if (gr_json_kind(v) != GR_JSON_OBJECT) {
         return gr_scope_fail(s, key, v, err, "expected an object");
     }
     struct gr_scope inner = {.cfg = s->cfg, .file = s->file, .object = v};
@@ -312,7 +312,7 @@ enum gr_status gr_scope_names(const struct gr_scope *s, const char *key, int max
 {
     const struct gr_json *list = gr_json_get(s->object, key);
     size_t len = gr_json_len(list);
-    if (list == NULL || gr_json_kind(list) != GR_JSON_ARRAY || len < 1 || len > (size_t)max) {
+    if (gr_json_kind(list) != GR_JSON_ARRAY || len < 1 || len > (size_t)max) {
         return gr_scope_fail(s, key, list, err, "expected an array of 1..%d names", max);
     }
     const char **copy = gr_config_alloc(s->cfg, len, sizeof *copy, err);

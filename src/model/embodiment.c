@@ -116,7 +116,7 @@ static enum gr_status read_tables(const struct gr_scope *modality, const char *g
     if (dim == 0) {
         const struct gr_json *min = gr_json_get(s.object, "min");
         size_t n = gr_json_len(min);
-        if (min == NULL || gr_json_kind(min) != GR_JSON_ARRAY || n < 1 || n > MAX_GROUP_DIM) {
+        if (gr_json_kind(min) != GR_JSON_ARRAY || n < 1 || n > MAX_GROUP_DIM) {
             return gr_scope_fail(&s, "min", min, err, "expected an array of 1..%d numbers", MAX_GROUP_DIM);
         }
         out->dim = (int)n;
@@ -124,7 +124,7 @@ static enum gr_status read_tables(const struct gr_scope *modality, const char *g
     for (int i = 0; i < N_TABLES; i++) {
         const struct gr_json *v = gr_json_get(s.object, table_keys[i]);
         bool needed = i < T_Q01 || percentiles;
-        if (needed || (v != NULL && gr_json_kind(v) != GR_JSON_NULL)) {
+        if (needed || gr_json_kind(v) != GR_JSON_NULL) {
             GR_TRY(read_table(&s, table_keys[i], out, &out->t[i], err));
         }
     }
@@ -167,7 +167,7 @@ static enum gr_status read_deltas(const struct gr_scope *s, int max, bool from_z
 {
     const struct gr_json *list = gr_json_get(s->object, "delta_indices");
     size_t len = gr_json_len(list);
-    if (list == NULL || gr_json_kind(list) != GR_JSON_ARRAY || len < 1 || len > (size_t)max) {
+    if (gr_json_kind(list) != GR_JSON_ARRAY || len < 1 || len > (size_t)max) {
         return gr_scope_fail(s, "delta_indices", list, err, "expected an array of 1..%d integers", max);
     }
     int64_t before = 0;
@@ -195,7 +195,7 @@ static enum gr_status mark_groups(const struct gr_scope *s, const char *key, str
                                   bool apply, enum gr_norm_mode mark, struct gr_err *err)
 {
     const struct gr_json *list = gr_json_get(s->object, key);
-    if (list == NULL || gr_json_kind(list) == GR_JSON_NULL) {
+    if (gr_json_kind(list) == GR_JSON_NULL) {
         return GR_OK;
     }
     if (gr_json_kind(list) != GR_JSON_ARRAY) {
@@ -301,12 +301,12 @@ static enum gr_status read_action_config(const struct gr_scope *action, const st
     };
     GR_TRY(gr_scope_apply(&s, rules, COUNT(rules), NULL, err));
     const struct gr_json *rep = gr_json_get(v, "rep"), *key = gr_json_get(v, "state_key");
-    const char *rep_text = rep != NULL && gr_json_kind(rep) == GR_JSON_STRING ? gr_json_string(rep) : "";
+    const char *rep_text = gr_json_kind(rep) == GR_JSON_STRING ? gr_json_string(rep) : "";
     bool relative = strcmp(rep_text, "RELATIVE") == 0;
     if (!relative && strcmp(rep_text, "ABSOLUTE") != 0) {
         return gr_scope_fail(&s, "rep", rep, err, "supported: \"RELATIVE\", \"ABSOLUTE\"");
     }
-    bool named = key != NULL && gr_json_kind(key) != GR_JSON_NULL;
+    bool named = gr_json_kind(key) != GR_JSON_NULL;
     if (named && gr_json_kind(key) != GR_JSON_STRING) {
         return gr_scope_fail(&s, "state_key", key, err, "expected null or the name of a state group");
     }
@@ -366,7 +366,7 @@ static enum gr_status read_action(const struct gr_scope *embodiment, const struc
     /* The original reads this list for the state only; names are checked, nothing follows from them. */
     GR_TRY(mark_groups(&s, "sin_cos_embedding_keys", e->action, e->n_action, false, GR_NORM_SIN_COS, err));
     const struct gr_json *list = gr_json_get(s.object, "action_configs");
-    if (list != NULL && gr_json_kind(list) != GR_JSON_NULL) {
+    if (gr_json_kind(list) != GR_JSON_NULL) {
         if (gr_json_kind(list) != GR_JSON_ARRAY || gr_json_len(list) != (size_t)e->n_action) {
             return gr_scope_fail(&s, "action_configs", list, err, "expected null or an array of %d, one a group",
                                  e->n_action);
@@ -392,7 +392,7 @@ static enum gr_status read_action(const struct gr_scope *embodiment, const struc
 static const struct gr_json *object_at(const struct gr_json *object, const char *key)
 {
     const struct gr_json *v = gr_json_get(object, key);
-    return v != NULL && gr_json_kind(v) == GR_JSON_OBJECT ? v : NULL;
+    return gr_json_kind(v) == GR_JSON_OBJECT ? v : NULL;
 }
 
 static enum gr_status read_tags(const struct gr_scope *ids, const struct gr_json *modality_configs,

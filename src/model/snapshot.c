@@ -134,8 +134,8 @@ static enum gr_status check_file_name(const char *tensor, const char *file, stru
 /* Collects the files of weight_map, sorted. */
 static enum gr_status index_files(const struct gr_json *index, struct names *files, struct gr_err *err)
 {
-    const struct gr_json *map = gr_json_kind(index) == GR_JSON_OBJECT ? gr_json_get(index, "weight_map") : NULL;
-    if (map == NULL || gr_json_kind(map) != GR_JSON_OBJECT || gr_json_len(map) == 0) {
+    const struct gr_json *map = gr_json_get(index, "weight_map");
+    if (gr_json_kind(map) != GR_JSON_OBJECT || gr_json_len(map) == 0) {
         return gr_fail(err, GR_ERR_FORMAT,
                        "%s: weight_map is missing or empty, expected an object of tensor name to file name",
                        index_name);

@@ -142,13 +142,12 @@ out:
 static enum gr_status add_merge_json(struct gr_bpe *bpe, const char *where, size_t number, const struct gr_json *m,
                                      struct gr_err *err)
 {
-    if (m != NULL && gr_json_kind(m) == GR_JSON_STRING) {
+    if (gr_json_kind(m) == GR_JSON_STRING) {
         const char *line = gr_json_string(m);
         return add_merge_line(bpe, where, number, line, strlen(line), err);
     }
     const struct gr_json *left = gr_json_at(m, 0), *right = gr_json_at(m, 1);
-    if (gr_json_len(m) != 2 || left == NULL || right == NULL || gr_json_kind(left) != GR_JSON_STRING ||
-        gr_json_kind(right) != GR_JSON_STRING) {
+    if (gr_json_len(m) != 2 || gr_json_kind(left) != GR_JSON_STRING || gr_json_kind(right) != GR_JSON_STRING) {
         return gr_fail(err, GR_ERR_FORMAT, "%s line %zu: expected \"left right\" or [\"left\", \"right\"]", where,
                        number);
     }
@@ -160,7 +159,7 @@ static enum gr_status check_type(const struct gr_json *object, const char *where
                                  struct gr_err *err)
 {
     const struct gr_json *type = gr_json_get(object, "type");
-    const char *found = type != NULL && gr_json_kind(type) == GR_JSON_STRING ? gr_json_string(type) : "none";
+    const char *found = gr_json_kind(type) == GR_JSON_STRING ? gr_json_string(type) : "none";
     if (strcmp(found, want) != 0) {
         return gr_fail(err, GR_ERR_FORMAT, "%s: %s of type \"%.60s\" is not supported, expected \"%s\"", where, name,
                        found, want);
