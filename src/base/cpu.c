@@ -161,14 +161,14 @@ static bool small_file(const char *dir, const char *name, char *out, size_t cap)
     return fits;
 }
 
-/* CPUs of quota microseconds in each period, rounded up; 0 when that is no limit. */
-static int cpus_of(long long quota, long long period)
+/* Thousandths of a CPU that quota microseconds in each period are, at least 1; 0 when that is no limit. */
+static int milli_cpus_of(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0) {
         return 0;
     }
-    long long cpus = quota / period + (quota % period != 0);
-    return cpus > CPUS_MAX ? CPUS_MAX : (int)cpus;
+    double milli = 1000.0 * (double)quota / (double)period;
+    return milli > 1000.0 * CPUS_MAX ? 1000 * CPUS_MAX : milli < 1.0 ? 1 : (int)milli;
 }
 
 static int quota_v2(const char *dir)
@@ -178,7 +178,7 @@ static int quota_v2(const char *dir)
     if (!small_file(dir, "cpu.max", text, sizeof text) || sscanf(text, "%lld %lld", &quota, &period) != 2) {
         return 0; /* "max 100000" */
     }
-    return cpus_of(quota, period);
+    return milli_cpus_of(quota, period);
 }
 
 static int quota_v1(const char *dir)
@@ -188,7 +188,7 @@ static int quota_v1(const char *dir)
         !small_file(dir, "cpu.cfs_period_us", period, sizeof period)) {
         return 0;
     }
-    return cpus_of(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
+    return milli_cpus_of(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
 }
 
 static int smaller(int a, int b) { return a == 0 ? b : b == 0 ? a : a < b ? a : b; }
@@ -262,7 +262,8 @@ static int quota_of_line(const char *line, const char *root)
     return best;
 }
 
-int gr_cpu_quota(const char *cgroup_file, const char *cgroup_root)
+/* The quota in thousandths of a CPU, 0: no limit. */
+static int milli_quota(const char *cgroup_file, const char *cgroup_root)
 {
     char *text = NULL, *rest = NULL;
     size_t n = 0;
@@ -276,6 +277,14 @@ int gr_cpu_quota(const char *cgroup_file, const char *cgroup_root)
     }
     free(text);
     return best;
+}
+
+/* Rounded down: with a thread more than the quota pays for, all of them stand still for the rest of each period. */
+static int whole_cpus(int milli) { return milli == 0 ? 0 : milli < 1000 ? 1 : milli / 1000; }
+
+int gr_cpu_quota(const char *cgroup_file, const char *cgroup_root)
+{
+    return whole_cpus(milli_quota(cgroup_file, cgroup_root));
 }
 
 static int affinity_count(void)
@@ -295,10 +304,22 @@ static int affinity_count(void)
     return 1;
 }
 
+int gr_cpu_count_why(char why[GR_CPU_WHY_BYTES])
+{
+    int mask = affinity_count(), milli = milli_quota("/proc/self/cgroup", "/sys/fs/cgroup"), quota = whole_cpus(milli);
+    if (quota == 0 || quota >= mask) {
+        snprintf(why, GR_CPU_WHY_BYTES, "%d CPU%s of the affinity mask", mask, mask == 1 ? "" : "s");
+        return mask;
+    }
+    snprintf(why, GR_CPU_WHY_BYTES, "cgroup quota %d.%0*d of %d CPUs", milli / 1000, milli % 100 == 0 ? 1 : 3,
+             milli % 100 == 0 ? milli % 1000 / 100 : milli % 1000, mask);
+    return quota;
+}
+
 int gr_cpu_count(void)
 {
-    int count = smaller(affinity_count(), gr_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup"));
-    return count < 1 ? 1 : count;
+    char why[GR_CPU_WHY_BYTES];
+    return gr_cpu_count_why(why);
 }
 
 static char cpu_name[64];

@@ -21,9 +21,12 @@ unsigned gr_cpu_detect(void);
  * including it, or a list "avx2,avx512". NULL: no limit. GR_ERR_USAGE on an unknown name (lists the known ones),
  * GR_ERR_DEVICE when this CPU lacks it. */
 enum gr_status gr_cpu_mask(const char *name, unsigned *flags, struct gr_err *err);
-/* CPUs this process may really use: min(affinity mask, cgroup v1/v2 CPU quota rounded up), at least 1. */
+/* CPUs this process may really use: min(affinity mask, cgroup v1/v2 CPU quota rounded down), at least 1. */
 int gr_cpu_count(void);
-/* The quota part of it: `cgroup_file` as /proc/self/cgroup, `cgroup_root` as /sys/fs/cgroup. CPUs, rounded up; 0: no limit.
+/* The same with its reason: "2 CPUs of the affinity mask", "cgroup quota 1.5 of 2 CPUs". */
+enum { GR_CPU_WHY_BYTES = 64 };
+int gr_cpu_count_why(char why[GR_CPU_WHY_BYTES]);
+/* The quota part of it: `cgroup_file` as /proc/self/cgroup, `cgroup_root` as /sys/fs/cgroup. CPUs, rounded down, at least 1; 0: no limit.
  * The smallest quota on the way from the process's own group up to the root holds. */
 int gr_cpu_quota(const char *cgroup_file, const char *cgroup_root);
 /* "Intel(R) Xeon(R) ..." from CPUID; "unknown CPU" elsewhere. */

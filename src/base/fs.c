@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, READ_STEP = 1 << 16 };
@@ -128,7 +130,7 @@ enum gr_status gr_fs_follow(char out[GR_PATH_BYTES], const char *path, struct gr
     return status;
 }
 
-static enum gr_status open_regular(const char *path, int *fd, size_t *size, struct gr_err *err)
+enum gr_status gr_fs_open(const char *path, int *fd, size_t *size, struct gr_err *err)
 {
     int f;
     do {
@@ -211,7 +213,7 @@ enum gr_status gr_fs_read(const char *path, size_t max_bytes, char **data, size_
 {
     int fd = -1;
     size_t size = 0;
-    GR_TRY(open_regular(path, &fd, &size, err));
+    GR_TRY(gr_fs_open(path, &fd, &size, err));
     enum gr_status status;
     if (size > max_bytes) {
         status = gr_fail(err, GR_ERR_IO, "%s: %zu bytes, the limit here is %zu", path, size, max_bytes);
@@ -222,11 +224,48 @@ enum gr_status gr_fs_read(const char *path, size_t max_bytes, char **data, size_
     return status;
 }
 
+enum gr_status gr_fs_read_at(int fd, const char *path, void *out, size_t n, uint64_t offset, struct gr_err *err)
+{
+    char *p = out;
+    while (n > 0) {
+        ssize_t r = pread(fd, p, n, (off_t)offset);
+        if (r < 0 && errno == EINTR) {
+            continue;
+        }
+        if (r < 0) {
+            return gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot read", path);
+        }
+        if (r == 0) {
+            return gr_fail(err, GR_ERR_IO, "%s: ends %zu bytes too early", path, n);
+        }
+        p += r;
+        n -= (size_t)r;
+        offset += (uint64_t)r;
+    }
+    return GR_OK;
+}
+
+enum gr_status gr_fs_free_bytes(const char *path, uint64_t *out, struct gr_err *err)
+{
+    struct statvfs fs;
+    if (statvfs(path, &fs) != 0) {
+        return gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot tell the free space", path);
+    }
+    uint64_t blocks = fs.f_bavail, size = fs.f_frsize;
+    *out = size > 0 && blocks > UINT64_MAX / size ? UINT64_MAX : blocks * size;
+    /* Writing past this limit would end the process with SIGXFSZ. */
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < *out) {
+        *out = limit.rlim_cur;
+    }
+    return GR_OK;
+}
+
 enum gr_status gr_fs_map(const char *path, struct gr_map *out, struct gr_err *err)
 {
     int fd = -1;
     size_t size = 0;
-    GR_TRY(open_regular(path, &fd, &size, err));
+    GR_TRY(gr_fs_open(path, &fd, &size, err));
     struct gr_map map = {NULL, size};
     enum gr_status status = GR_OK;
     if (size > 0) {
@@ -288,8 +327,8 @@ enum gr_status gr_fs_mkdirs(const char *path, struct gr_err *err)
         }
         char kept = part[i];
         part[i] = '\0';
-        if (mkdir(part, 0777) != 0 && !gr_fs_is_dir(part)) {
-            int e = errno;
+        int e = mkdir(part, 0777) != 0 ? errno : 0;
+        if (e != 0 && !gr_fs_is_dir(part)) {
             return gr_fail_errno(err, GR_ERR_IO, e == EEXIST ? ENOTDIR : e, "%s: cannot create folder", part);
         }
         part[i] = kept;

@@ -42,6 +42,13 @@ void gr_fs_map_done(const struct gr_map *map, size_t offset, size_t n);
 void gr_fs_map_soon(const void *data, size_t n);
 void gr_fs_unmap(struct gr_map *map);
 
+/* Opens a regular file for reading (anything else is refused by kind, a FIFO does not hang) and tells its size. close(*fd). */
+enum gr_status gr_fs_open(const char *path, int *fd, size_t *size, struct gr_err *err);
+/* n bytes at offset; GR_ERR_IO also when the file ends before. path: for the message. Safe from any thread. */
+enum gr_status gr_fs_read_at(int fd, const char *path, void *out, size_t n, uint64_t offset, struct gr_err *err);
+/* Bytes that this process may still write to the file system of an existing file or folder. */
+enum gr_status gr_fs_free_bytes(const char *path, uint64_t *out, struct gr_err *err);
+
 /* A file that appears under its name complete or not at all. */
 struct gr_writer;
 enum gr_status gr_writer_open(const char *path, struct gr_writer **out, struct gr_err *err);
@@ -55,6 +62,10 @@ void gr_writer_abort(struct gr_writer *w);
 void gr_writer_unlink_all(void);
 /* The three calls for text that is already in memory. */
 enum gr_status gr_fs_write(const char *path, const void *bytes, size_t n, struct gr_err *err);
+
+/* Removes what writers of files whose names begin with `prefix` left in the folder when they were killed. A writer that lives, also in
+ * another process, keeps its file: it holds a lock on it. */
+void gr_writer_sweep(const char *dir, const char *prefix);
 
 /* Creates the folder and its parents. */
 enum gr_status gr_fs_mkdirs(const char *path, struct gr_err *err);

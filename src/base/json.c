@@ -75,7 +75,8 @@ static bool is_blank(const char *text, size_t n)
 }
 
 /* Faults that deserve their own words. */
-static enum gr_status check_bytes(const char *text, size_t n, const char *what, enum gr_status code, struct gr_err *err)
+static enum gr_status check_bytes(const char *text, size_t n, const char *what, enum gr_status code,
+                                  struct gr_json_fault *fault, struct gr_err *err)
 {
     if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
         return gr_fail(err, code, "%s: starts with a byte order mark, expected plain UTF-8 without one", what);
@@ -87,6 +88,7 @@ static enum gr_status check_bytes(const char *text, size_t n, const char *what, 
     const char *nul = n > 0 ? memchr(text, '\0', n) : NULL;
     if (nul != NULL) { /* jansson would take one after the document for its end */
         struct place p = place_of(text, (size_t)(nul - text));
+        fault->byte = (size_t)(nul - text);
         return gr_fail(err, code, "%s: line %zu, column %zu: NUL byte in the text", what, p.line, p.column);
     }
     if (is_blank(text, n)) {
@@ -95,6 +97,7 @@ static enum gr_status check_bytes(const char *text, size_t n, const char *what, 
     size_t deep = too_deep_at(text, n);
     if (deep < n) {
         struct place p = place_of(text, deep);
+        fault->byte = deep;
         return gr_fail(err, code, "%s: line %zu, column %zu: nested deeper than %d levels", what, p.line, p.column,
                        (int)DEPTH_MAX);
     }
@@ -102,9 +105,10 @@ static enum gr_status check_bytes(const char *text, size_t n, const char *what, 
 }
 
 static enum gr_status report(const char *text, size_t n, const char *what, enum gr_status code, const json_error_t *e,
-                             struct gr_err *err)
+                             struct gr_json_fault *fault, struct gr_err *err)
 {
     const char *why = e->text;
+    fault->byte = e->position > 0 ? (size_t)e->position < n ? (size_t)e->position : n : 0;
     if (*why == '\0') { /* jansson tells a fault of the text in words; a refused allocation leaves none */
         return gr_fail(err, GR_ERR_NOMEM, "%s: no memory to parse %zu bytes", what, n);
     }
@@ -116,10 +120,12 @@ static enum gr_status report(const char *text, size_t n, const char *what, enum 
         why = "\\u0000 inside a string is not allowed";
         break;
     case json_error_numeric_overflow:
-        why = strstr(e->text, "integer") != NULL ? "integer does not fit in 64 bits"
-                                                 : "number is too large for a 64-bit float";
+        fault->kind = strstr(e->text, "integer") != NULL ? GR_JSON_FAULT_BIG_INTEGER : GR_JSON_FAULT_BIG_REAL;
+        why = fault->kind == GR_JSON_FAULT_BIG_INTEGER ? "integer does not fit in 64 bits"
+                                                       : "number is too large for a 64-bit float";
         break;
     case json_error_duplicate_key: {
+        fault->kind = GR_JSON_FAULT_DUPLICATE;
         const char *key = strstr(e->text, "near '");
         if (key != NULL) {
             return gr_fail(err, code, "%s: line %d, column %d: key appears twice in one object, %s", what, e->line,
@@ -131,8 +137,7 @@ static enum gr_status report(const char *text, size_t n, const char *what, enum 
     default:
         break;
     }
-    size_t at = e->position > 0 ? (size_t)e->position : 0;
-    struct place p = place_of(text, at < n ? at : n);
+    struct place p = place_of(text, fault->byte);
     /* jansson counts lines and columns itself; ours is used where it has none. */
     if (e->line > 0) {
         p.line = (size_t)e->line;
@@ -141,17 +146,25 @@ static enum gr_status report(const char *text, size_t n, const char *what, enum 
     return gr_fail(err, code, "%s: line %zu, column %zu: %s", what, p.line, p.column, why);
 }
 
-enum gr_status gr_json_parse(const char *text, size_t n, const char *what, enum gr_status code, struct gr_json **root,
-                             struct gr_err *err)
+enum gr_status gr_json_parse_where(const char *text, size_t n, const char *what, enum gr_status code,
+                                   struct gr_json **root, struct gr_json_fault *fault, struct gr_err *err)
 {
-    GR_TRY(check_bytes(text, n, what, code, err));
+    *fault = (struct gr_json_fault){0};
+    GR_TRY(check_bytes(text, n, what, code, fault, err));
     json_error_t e;
     json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
     if (v == NULL) {
-        return report(text, n, what, code, &e, err);
+        return report(text, n, what, code, &e, fault, err);
     }
     *root = (struct gr_json *)v;
     return GR_OK;
+}
+
+enum gr_status gr_json_parse(const char *text, size_t n, const char *what, enum gr_status code, struct gr_json **root,
+                             struct gr_err *err)
+{
+    struct gr_json_fault fault;
+    return gr_json_parse_where(text, n, what, code, root, &fault, err);
 }
 
 enum gr_status gr_json_read(const char *path, size_t max_bytes, enum gr_status code, struct gr_json **root,

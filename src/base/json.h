@@ -28,6 +28,20 @@ enum gr_json_kind {
  * document is an input or a snapshot fault) and a message with line and column. Free the root with gr_json_free. */
 enum gr_status gr_json_parse(const char *text, size_t n, const char *what, enum gr_status code, struct gr_json **root,
                              struct gr_err *err);
+/* What a document that was refused suffered from, for callers that have their own words for it. */
+enum gr_json_fault_kind {
+    GR_JSON_FAULT_SYNTAX,
+    GR_JSON_FAULT_DUPLICATE,   /* a key twice in one object */
+    GR_JSON_FAULT_BIG_INTEGER, /* a number without fraction beyond 64 bits */
+    GR_JSON_FAULT_BIG_REAL     /* a number beyond the largest float64 */
+};
+struct gr_json_fault {
+    enum gr_json_fault_kind kind;
+    size_t byte; /* bytes read when it was noticed: it stands right before */
+};
+/* As gr_json_parse; fills *fault when a document is refused. */
+enum gr_status gr_json_parse_where(const char *text, size_t n, const char *what, enum gr_status code,
+                                   struct gr_json **root, struct gr_json_fault *fault, struct gr_err *err);
 /* Reads and parses a file of at most max_bytes. */
 enum gr_status gr_json_read(const char *path, size_t max_bytes, enum gr_status code, struct gr_json **root,
                             struct gr_err *err);

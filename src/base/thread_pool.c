@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/thread.h"
+
 enum { CACHE_LINE = 64, SPIN_PAUSES = 8000 /* 0.1 to 0.3 ms, by the length of the CPU's pause */ };
 
 /* job_seq and barrier_seq are futex words: each goes up by one (and wraps) and wakes whoever waits for the change. */
@@ -123,7 +125,7 @@ enum gr_status gr_pool_new(int threads, struct gr_pool **out, struct gr_err *err
         int failed = arg == NULL;
         if (!failed) {
             *arg = (struct worker_arg){.pool = pool, .id = i};
-            failed = pthread_create(&pool->handles[pool->started], NULL, worker, arg);
+            failed = gr_thread_start(&pool->handles[pool->started], worker, arg);
         }
         if (failed) {
             free(arg);

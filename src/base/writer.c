@@ -2,13 +2,16 @@
  *
  * writer.c: the atomic writer of fs.h. Bytes go to ".<name>.tmp-<pid>-<counter>" beside the target; fsync, rename, fsync of
  * the folder. Readers see the old file or the new one, never a part. A failed write is remembered, so that a commit after
- * it cannot publish half a file. */
+ * it cannot publish half a file. A lock on the temporary file says that its writer lives: process ids say nothing across
+ * containers that share a folder. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +24,7 @@ struct gr_writer {
 };
 
 enum { WRITE_STEP = 1 << 30 }; /* Linux moves at most 2 GiB - 4 KiB a call */
+enum { ATTEMPTS = 100 };       /* names tried; the counter goes on from one to the next */
 
 /* Temporary names of open writers, for gr_writer_unlink_all. A writer that finds no free place is not tracked. */
 enum { TRACKED = 64 };
@@ -56,7 +60,6 @@ void gr_writer_unlink_all(void)
 
 static enum gr_status make_names(struct gr_writer *w, const char *path, struct gr_err *err)
 {
-    static atomic_uint counter;
     size_t n = strlen(path);
     if (n >= sizeof w->path) {
         return gr_fail_errno(err, GR_ERR_IO, ENAMETOOLONG, "%s: cannot create", path);
@@ -66,7 +69,6 @@ static enum gr_status make_names(struct gr_writer *w, const char *path, struct g
     }
     memcpy(w->path, path, n + 1);
     const char *slash = strrchr(path, '/');
-    const char *name = slash == NULL ? path : slash + 1;
     size_t dir_len = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
     if (dir_len == 0) {
         memcpy(w->dir, ".", 2);
@@ -74,13 +76,70 @@ static enum gr_status make_names(struct gr_writer *w, const char *path, struct g
         memcpy(w->dir, path, dir_len);
         w->dir[dir_len] = '\0';
     }
+    return GR_OK;
+}
+
+static enum gr_status make_temp_name(struct gr_writer *w, struct gr_err *err)
+{
+    static atomic_uint counter;
+    const char *slash = strrchr(w->path, '/');
+    const char *name = slash == NULL ? w->path : slash + 1;
     char temp[GR_PATH_BYTES];
     /* 200 bytes of the name at most: names end at 255 and the temporary one is longer. */
     int t = snprintf(temp, sizeof temp, ".%.200s.tmp-%ld-%u", name, (long)getpid(), atomic_fetch_add(&counter, 1u));
     if (t < 0 || (size_t)t >= sizeof temp) {
-        return gr_fail(err, GR_ERR_IO, "%s: name is too long", path);
+        return gr_fail(err, GR_ERR_IO, "%s: name is too long", w->path);
     }
     return gr_path_join(w->temp, w->dir, temp, err);
+}
+
+/* Creates the temporary file and locks it. A name may be taken: by a killed process of the same id, or by a live one of another container. A
+ * sweep may find the file before it is locked: then another one is made. */
+static enum gr_status create_temp(struct gr_writer *w, struct gr_err *err)
+{
+    int e = EEXIST;
+    for (int i = 0; i < ATTEMPTS && e == EEXIST; i++) {
+        GR_TRY(make_temp_name(w, err));
+        do {
+            w->fd = open(w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        } while (w->fd < 0 && errno == EINTR);
+        e = w->fd < 0 ? errno : 0;
+        struct stat st;
+        /* A file system without locks: no sweep can take one there either. */
+        if (e == 0 && ((flock(w->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) ||
+                       (fstat(w->fd, &st) == 0 && st.st_nlink == 0))) {
+            (void)close(w->fd);
+            w->fd = -1;
+            e = EEXIST;
+        }
+    }
+    return e == 0 ? GR_OK : gr_fail_errno(err, GR_ERR_IO, e, "%s: cannot create", w->path);
+}
+
+void gr_writer_sweep(const char *dir, const char *prefix)
+{
+    DIR *d = opendir(dir);
+    if (d == NULL) {
+        return;
+    }
+    struct dirent *entry;
+    while ((entry = readdir(d)) != NULL) {
+        const char *name = entry->d_name;
+        if (name[0] != '.' || strncmp(name + 1, prefix, strlen(prefix)) != 0 || strstr(name, ".tmp-") == NULL) {
+            continue;
+        }
+        int fd = openat(dirfd(d), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        struct stat mine, named;
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &mine) == 0 && S_ISREG(mine.st_mode) &&
+            fstatat(dirfd(d), name, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == mine.st_ino &&
+            named.st_dev == mine.st_dev) {
+            (void)unlinkat(dirfd(d), name, 0);
+        }
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+    }
+    (void)closedir(d);
 }
 
 enum gr_status gr_writer_open(const char *path, struct gr_writer **out, struct gr_err *err)
@@ -102,14 +161,11 @@ enum gr_status gr_writer_open(const char *path, struct gr_writer **out, struct g
                        S_ISDIR(st.st_mode) ? "a directory" : "a device, FIFO or socket");
     }
     track(w); /* before the file exists: a signal in between must not leave it behind */
-    do {
-        w->fd = open(w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (w->fd < 0 && errno == EINTR);
-    if (w->fd < 0) {
-        int e = errno;
+    status = create_temp(w, err);
+    if (status != GR_OK) {
         forget(w);
         free(w);
-        return gr_fail_errno(err, GR_ERR_IO, e, "%s: cannot create", path);
+        return status;
     }
     *out = w;
     return GR_OK;
@@ -151,6 +207,7 @@ enum gr_status gr_writer_commit(struct gr_writer *w, struct gr_err *err)
     if (e == 0 && fsync(w->fd) != 0 && errno != EINVAL) { /* EINVAL: a file system without fsync */
         e = errno;
     }
+    int lock = dup(w->fd); /* the file stays locked until it has its name */
     /* Network file systems report a full disk at close. */
     if (close(w->fd) != 0 && e == 0 && errno != EINTR) {
         e = errno;
@@ -158,6 +215,9 @@ enum gr_status gr_writer_commit(struct gr_writer *w, struct gr_err *err)
     w->fd = -1;
     if (e == 0 && rename(w->temp, w->path) != 0) {
         e = errno;
+    }
+    if (lock >= 0) {
+        (void)close(lock);
     }
     if (e != 0) {
         (void)unlink(w->temp);

@@ -116,12 +116,12 @@ static void the_smallest_v2_quota_on_the_way_up_holds(void **state)
     put(d, "sys/a/b/c", "cpu.max", "max 100000\n");
     assert_int_equal(quota(d, "0::/a/b/c\n"), 0);
     put(d, "sys/a", "cpu.max", "350000 100000\n");
-    assert_int_equal(quota(d, "0::/a/b/c\n"), 4); /* 3.5, rounded up */
+    assert_int_equal(quota(d, "0::/a/b/c\n"), 3); /* 3.5, rounded down: EN-01 */
     put(d, "sys/a/b", "cpu.max", "150000 100000\n");
-    assert_int_equal(quota(d, "0::/a/b/c\n"), 2);
+    assert_int_equal(quota(d, "0::/a/b/c\n"), 1);
     put(d, "sys/a/b/c", "cpu.max", "900000 100000\n");
-    assert_int_equal(quota(d, "0::/a/b/c\n"), 2);
-    assert_int_equal(quota(d, "0::/a\n"), 4);
+    assert_int_equal(quota(d, "0::/a/b/c\n"), 1);
+    assert_int_equal(quota(d, "0::/a\n"), 3);
     assert_int_equal(quota(d, "0::/\n"), 0);
 }
 
@@ -185,6 +185,9 @@ static void the_affinity_mask_limits_the_count(void **state)
     }
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     assert_int_equal(gr_cpu_count(), 1);
+    char why[GR_CPU_WHY_BYTES];
+    assert_int_equal(gr_cpu_count_why(why), 1);
+    assert_non_null(strstr(why, "CPU"));
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 

@@ -371,6 +371,28 @@ static void folders_are_made_with_their_parents(void **state)
     gr_test_fails(gr_fs_mkdirs("", &err), &err, GR_ERR_IO, "folder");
 }
 
+static void a_part_of_a_file_is_read_in_place(void **state)
+{
+    (void)state;
+    const char *path = gr_test_join(gr_test_temp_dir(), "part");
+    struct gr_err err;
+    char got[8] = "";
+    int fd = -1;
+    size_t size = 0;
+    uint64_t room = 0;
+    gr_test_write(path, "0123456789", 10);
+    gr_test_ok(gr_fs_open(path, &fd, &size, &err), &err);
+    assert_int_equal(size, 10);
+    gr_test_ok(gr_fs_read_at(fd, path, got, 4, 3, &err), &err);
+    assert_memory_equal(got, "3456", 4);
+    gr_test_ok(gr_fs_read_at(fd, path, got, 0, 99, &err), &err);
+    gr_test_fails(gr_fs_read_at(fd, path, got, 4, 8, &err), &err, GR_ERR_IO, "ends 2 bytes too early");
+    close(fd);
+    gr_test_ok(gr_fs_free_bytes(path, &room, &err), &err);
+    assert_true(room > 0);
+    gr_test_fails(gr_fs_free_bytes("/nowhere/at/all", &room, &err), &err, GR_ERR_IO, "No such file");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +413,7 @@ int main(void)
         cmocka_unit_test(what_is_needed_is_named_with_its_kind),
         cmocka_unit_test(a_write_follows_a_link_to_its_target),
         cmocka_unit_test(folders_are_made_with_their_parents),
+        cmocka_unit_test(a_part_of_a_file_is_read_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, gr_test_temp_clean);
 }

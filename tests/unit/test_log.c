@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,14 +138,79 @@ static void lines_of_threads_do_not_mix(void **state)
     free(text);
 }
 
+static void a_service_s_lines_carry_the_time(void **state)
+{
+    (void)state;
+    catch_stderr();
+    gr_log_setup(GR_LOG_INFO, false);
+    gr_log_stamp(true);
+    gr_log(GR_LOG_INFO, "up");
+    gr_log(GR_LOG_ERROR, "down");
+    gr_log_stamp(false);
+    char *text = caught();
+    assert_true(text[4] == '-' && text[10] == 'T' && text[23] == 'Z');
+    assert_memory_equal(text + 24, " info  up\n", 10);
+    assert_string_equal(text + 34 + 24, " error down\n");
+    free(text);
+}
+
+static void a_thread_writes_every_line_in_order(void **state)
+{
+    (void)state;
+    catch_stderr();
+    gr_log_setup(GR_LOG_INFO, false);
+    gr_log_start_thread();
+    gr_log_start_thread(); /* a second call changes nothing */
+    for (int i = 0; i < 1000; i++) {
+        gr_log(GR_LOG_INFO, "line %d", i);
+    }
+    gr_log_stop_thread(5000);
+    gr_log(GR_LOG_INFO, "direct");
+    char *text = caught(), *at = text;
+    for (int i = 0; i < 1000; i++) {
+        char want[32];
+        int n = snprintf(want, sizeof want, "gr00t: line %d\n", i);
+        assert_memory_equal(at, want, (size_t)n);
+        at += n;
+    }
+    assert_string_equal(at, "gr00t: direct\n");
+    free(text);
+}
+
+/* Last: afterwards this process has no log. */
+static void a_reader_who_stands_still_stops_nobody(void **state)
+{
+    (void)state;
+    int pipe_ends[2];
+    assert_int_equal(pipe(pipe_ends), 0);
+    int kept = dup(STDERR_FILENO);
+    dup2(pipe_ends[1], STDERR_FILENO);
+    gr_log_setup(GR_LOG_INFO, false);
+    gr_log_start_thread();
+    for (int i = 0; i < 20000; i++) { /* the pipe holds 64 KiB, the buffers 256 KiB each */
+        gr_log(GR_LOG_INFO, "a line of some length that nobody is going to read, number %d", i);
+    }
+    gr_log_stop_thread(50);
+    gr_log(GR_LOG_INFO, "dropped");
+    close(pipe_ends[0]); /* ends the write that hangs */
+    usleep(100000);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    close(pipe_ends[1]);
+}
+
 int main(void)
 {
+    (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_lines_carry_their_level),
         cmocka_unit_test(lines_above_the_level_are_dropped),
         cmocka_unit_test(a_message_cannot_break_its_line),
         cmocka_unit_test(json_lines_parse_and_name_time_level_and_message),
         cmocka_unit_test(lines_of_threads_do_not_mix),
+        cmocka_unit_test(a_service_s_lines_carry_the_time),
+        cmocka_unit_test(a_thread_writes_every_line_in_order),
+        cmocka_unit_test(a_reader_who_stands_still_stops_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, gr_test_temp_clean);
 }
