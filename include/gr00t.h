@@ -28,7 +28,8 @@ enum gr_noise_kind { GR_NOISE_SEED, GR_NOISE_GIVEN };
 enum { GR_DEFAULT_SEED = 42, GR_INSTRUCTION_MAX_CHARS = 2000, GR_SIDE_MIN = 64, GR_SIDE_MAX = 4096 };
 
 /* Called from the thread that called gr_policy_open, at most some tens of times a second.
- * what   a static text such as "pack weights"; done/total in bytes. */
+ * what   a static text: "pack weights", "compute constants", "store packed weights", or "read packed weights" alone; done/total
+ *        in bytes. */
 typedef void (*gr_progress_fn)(void *user, const char *what, uint64_t done, uint64_t total);
 
 /* Zero-initialise, then set what differs from the default. All pointers are borrowed during the call. */
@@ -40,6 +41,7 @@ struct gr_options {
     const char *cpu;           /* highest instruction set to use: "scalar", "avx2", "avx512"; NULL: what the CPU has */
     int threads;               /* compute threads; 0: CPUs this process may really use */
     int max_text_tokens;       /* longest instruction in tokens (L_max); 0: 2048 */
+    const char *cache_dir;     /* folder for packed weights, made when missing; NULL: nothing is kept on disk */
     gr_progress_fn progress;   /* may be NULL */
     void *progress_user;
 };
@@ -48,6 +50,13 @@ struct gr_options {
 struct gr_frame {
     const uint8_t *rgb;
     int height, width;
+};
+
+enum gr_cache_state {
+    GR_CACHE_OFF,      /* no cache_dir */
+    GR_CACHE_WARM,     /* weights came from the cache */
+    GR_CACHE_WRITTEN,  /* packed from the snapshot, then stored */
+    GR_CACHE_UNWRITTEN /* packed from the snapshot, could not be stored */
 };
 
 /* A group of joints inside the state or action vector. `name` is owned by the policy. */
@@ -74,7 +83,12 @@ struct gr_info {
     const char *device, *isa; /* "cpu", "avx512" */
     int threads;
     uint64_t weight_bytes; /* packed weights in memory */
+    int n_tensors;         /* tensors of the snapshot that the network uses */
     double load_ms;
+    char weights_digest[65]; /* identifies the weights: hex SHA-256 over all tensor headers and sampled blocks */
+    enum gr_cache_state cache;
+    const char *cache_file; /* packed weights on disk, NULL: none */
+    const char *cache_note; /* one line: why a stored file was not used or could not be written; NULL: nothing to say */
 };
 
 /* One request. Everything is borrowed by gr_policy_predict and not kept. */
@@ -87,7 +101,7 @@ struct gr_observation {
     const char *instruction;         /* 1..2000 characters, white space at both ends is stripped */
     enum gr_noise_kind noise_kind;
     uint64_t seed;      /* 0..2^63-1 when noise_kind is GR_NOISE_SEED */
-    const float *noise; /* [horizon, max_action_dim], finite, when GR_NOISE_GIVEN */
+    const float *noise; /* [horizon, max_action_dim], finite, within +-10000, when GR_NOISE_GIVEN */
 };
 
 /* Wall time of one predict, milliseconds. */
@@ -128,6 +142,7 @@ struct gr_policy;
  *
  * GR_ERR_FORMAT: snapshot damaged, incomplete or unsupported, no tokenizer. GR_ERR_USAGE: unknown option value.
  * GR_ERR_INPUT: unknown embodiment (lists the known ones). GR_ERR_DEVICE: this CPU lacks options->cpu. GR_ERR_IO, GR_ERR_NOMEM.
+ * A cache that is damaged, foreign, unreadable or cannot be written never fails the call: see gr_info.cache_note.
  * The snapshot's files must not change until the policy is closed: they stay mapped, and a shortened one raises SIGBUS. */
 enum gr_status gr_policy_open(const char *dir, const struct gr_options *options, struct gr_policy **out,
                               struct gr_err *err);
@@ -136,10 +151,14 @@ enum gr_status gr_policy_open(const char *dir, const struct gr_options *options,
 const struct gr_info *gr_policy_info(const struct gr_policy *policy);
 
 /* Computes one chunk. Allocates nothing. Same observation, same bits: whatever came before, whatever the
- * number of threads. GR_ERR_INPUT: the observation is wrong (`err` says which part); GR_ERR_DEVICE: ours.
+ * number of threads. GR_ERR_INPUT: the observation is wrong (`err` says which part); GR_ERR_DEVICE: ours;
+ * GR_ERR_BUSY: cancelled.
  * `out` must come from gr_chunk_new of the same policy; its contents are undefined on failure. */
 enum gr_status gr_policy_predict(struct gr_policy *policy, const struct gr_observation *obs, struct gr_chunk *out,
                                  struct gr_err *err);
+
+/* While set, a running predict ends at the next layer and new ones at once, both with GR_ERR_BUSY. Safe from any thread. */
+void gr_policy_set_cancel(struct gr_policy *policy, bool cancel);
 
 /* Releases everything. NULL is allowed. */
 void gr_policy_close(struct gr_policy *policy);

@@ -4,6 +4,8 @@
 #ifndef GR_DEVICE_DEVICE_H
 #define GR_DEVICE_DEVICE_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -13,12 +15,14 @@
 struct gr_device;
 
 struct gr_device_cfg {
-    int threads;         /* >= 1 */
-    unsigned cpu_flags;  /* enum gr_cpu_flags the kernels may use */
-    int max_images;      /* frames of one observation */
-    int max_tokens;      /* longest sequence S */
-    int slot;            /* embodiment slot of the per-embodiment layers */
-    int32_t image_token; /* id whose rows are replaced by image tokens */
+    int threads;                /* >= 1 */
+    unsigned cpu_flags;         /* enum gr_cpu_flags the kernels may use */
+    int max_images;             /* frames of one observation */
+    int max_tokens;             /* longest sequence S */
+    int slot;                   /* embodiment slot of the per-embodiment layers */
+    int32_t image_token;        /* id whose rows are replaced by image tokens */
+    const char *cache_dir;      /* folder for packed weights; NULL: none */
+    const char *weights_digest; /* hex, part of the cache's key; set when cache_dir is */
     gr_progress_fn progress;
     void *progress_user;
 };
@@ -28,9 +32,17 @@ struct gr_model_input {
     int n_images;
     const float *pixels; /* [n_images, 3, image_side, image_side] */
     int n_tokens;
-    const int32_t *ids; /* [n_tokens] */
-    const float *state; /* [max_state] */
-    const float *noise; /* [horizon, max_action] */
+    const int32_t *ids;         /* [n_tokens] */
+    const float *state;         /* [max_state] */
+    const float *noise;         /* [horizon, max_action] */
+    const _Atomic bool *cancel; /* while true the predict ends at the next layer with GR_ERR_BUSY; NULL: never */
+    bool reference;             /* compute on the reference path */
+};
+
+/* What became of the packed weights on disk. Texts live as long as the device. */
+struct gr_device_cache {
+    enum gr_cache_state state;
+    const char *file, *note;
 };
 
 /* Receives intermediate results by the names of spec/README.md, e.g. "dit.block3.step1". rows x cols values, row stride ld floats,
@@ -43,14 +55,16 @@ struct gr_tap_sink {
 struct gr_device_ops {
     const char *name; /* "cpu" */
     enum gr_status (*open)(const struct gr_device_cfg *cfg, struct gr_device **dev, struct gr_err *err);
-    /* Packs the weights; w may be freed afterwards, its snapshot stays open as long as the device (embedding rows are read from it). */
+    /* Packs the weights, or takes them from the cache; w may be freed afterwards, its snapshot stays open as long as the device (embedding rows are read from it). */
     enum gr_status (*load)(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err);
     /* action [horizon, max_action] float32: the network's normalised actions. No allocation. */
     enum gr_status (*predict)(struct gr_device *dev, const struct gr_model_input *in, float *action,
                               struct gr_timing *t, const struct gr_tap_sink *taps, struct gr_err *err);
     void (*close)(struct gr_device *dev);
     const char *(*isa)(const struct gr_device *dev);
+    const char *(*reference_isa)(const struct gr_device *dev); /* kernels of the reference path */
     uint64_t (*weight_bytes)(const struct gr_device *dev);
+    struct gr_device_cache (*cache)(const struct gr_device *dev);
 };
 
 extern const struct gr_device_ops gr_device_cpu;

@@ -20,6 +20,7 @@ enum {
     PNG_SIGNATURE_BYTES = 8,
     PNG_HEADER_BYTES = 8 + 8 + 13, /* signature, length and type of the first chunk, IHDR */
     CHUNK_LIMIT = 16 << 20,        /* longest chunk other than IDAT; the ones we need are at most 768 bytes */
+    PNG_SIDE_MAX = 65535,          /* of what we write */
     CHUNK_COUNT_LIMIT = 128        /* chunks libpng may store; we ask it to store none */
 };
 
@@ -201,4 +202,26 @@ enum gr_status gr_png_decode(const void *bytes, size_t n, int side_min, int side
                        r.height);
     }
     return gr_fail(err, GR_ERR_INPUT, "PNG data is damaged: %s", r.msg);
+}
+
+enum gr_status gr_png_encode(const uint8_t *rgb, int height, int width, uint8_t **bytes, size_t *n, struct gr_err *err)
+{
+    if (height < 1 || width < 1 || height > PNG_SIDE_MAX || width > PNG_SIDE_MAX) {
+        return gr_fail(err, GR_ERR_USAGE, "cannot write a PNG of %dx%d pixels", width, height);
+    }
+    png_image image = {.version = PNG_IMAGE_VERSION,
+                       .width = (png_uint_32)width,
+                       .height = (png_uint_32)height,
+                       .format = PNG_FORMAT_RGB};
+    png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image); /* an upper bound: one pass instead of two */
+    uint8_t *out = malloc(size);
+    if (out == NULL || !png_image_write_to_memory(&image, out, &size, 0, rgb, 0, NULL)) {
+        free(out);
+        png_image_free(&image);
+        return gr_fail(err, GR_ERR_NOMEM, "no memory to write a PNG of %dx%d pixels", width, height);
+    }
+    uint8_t *cut = realloc(out, size);
+    *bytes = cut != NULL ? cut : out;
+    *n = size;
+    return GR_OK;
 }

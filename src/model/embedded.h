@@ -11,6 +11,10 @@
 extern const unsigned char gr_embed_side_files[];
 extern const size_t gr_embed_side_files_size;
 
+/* data/openapi.json: docs/openapi.yaml with the places that the server fills in (tools/openapi_json.py) */
+extern const unsigned char gr_embed_openapi[];
+extern const size_t gr_embed_openapi_size;
+
 /* data/demo/tokenizer/ */
 extern const unsigned char gr_embed_demo_vocab[];
 extern const size_t gr_embed_demo_vocab_size;
@@ -36,5 +40,8 @@ extern const unsigned char gr_embed_demo_inputs[];
 extern const size_t gr_embed_demo_inputs_size;
 extern const unsigned char gr_embed_demo_taps[];
 extern const size_t gr_embed_demo_taps_size;
+/* data/demo/golden/identity.txt: the snapshot that the golden belongs to (policy/golden.h) */
+extern const unsigned char gr_embed_demo_identity[];
+extern const size_t gr_embed_demo_identity_size;
 
 #endif

@@ -292,6 +292,7 @@ static enum gr_status open_shards(struct gr_snapshot *snap, const char *dir, str
     for (size_t i = 0; i < snap->files.n; i++) {
         char path[GR_PATH_BYTES];
         GR_TRY(gr_path_join(path, dir, snap->files.v[i], err));
+        GR_TRY(gr_fs_need_file(path, GR_ERR_FORMAT, err)); /* a link that leads nowhere: an incomplete snapshot */
         GR_TRY(gr_safetensors_open(path, &snap->shards[i], err));
     }
     return GR_OK;
@@ -476,6 +477,81 @@ void gr_snapshot_done(const struct gr_snapshot *snap, const struct gr_tensor *t)
     if (e != NULL) {
         gr_safetensors_done(snap->shards[e->shard], e->tensor);
     }
+}
+
+/* ---- digest ---- */
+
+/* Blocks of a larger tensor at even distances, the first and the last one among them. */
+enum { SAMPLE = 4096, SAMPLES = 18, DIGEST_AHEAD = 8 /* tensors whose blocks are on their way while one is hashed */ };
+
+static size_t sample_count(const struct gr_tensor *t) { return t->bytes <= (size_t)SAMPLE * SAMPLES ? 1 : SAMPLES; }
+
+static const uint8_t *sample_at(const struct gr_tensor *t, size_t i, size_t *n)
+{
+    const uint8_t *data = t->data;
+    if (sample_count(t) == 1) {
+        *n = t->bytes;
+        return data;
+    }
+    *n = SAMPLE;
+    size_t last = t->bytes - SAMPLE;
+    return data + (i == SAMPLES - 1 ? last : last / (SAMPLES - 1) * i);
+}
+
+static void add_u64(struct gr_digest *d, uint64_t v)
+{
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = (uint8_t)(v >> 8 * i);
+    }
+    gr_digest_add(d, bytes, sizeof bytes);
+}
+
+static void add_tensor(struct gr_digest *d, const struct gr_tensor *t)
+{
+    const char *dtype = gr_dtype_name(t->dtype);
+    gr_digest_add(d, t->name, strlen(t->name) + 1);
+    gr_digest_add(d, dtype, strlen(dtype) + 1);
+    add_u64(d, (uint64_t)t->ndim);
+    for (int i = 0; i < t->ndim; i++) {
+        add_u64(d, (uint64_t)t->shape[i]);
+    }
+    add_u64(d, t->bytes);
+    for (size_t i = 0; i < sample_count(t); i++) {
+        size_t n;
+        const uint8_t *block = sample_at(t, i, &n);
+        if (n > 0) {
+            gr_digest_add(d, block, n);
+        }
+    }
+}
+
+static void samples_soon(const struct gr_tensor *t)
+{
+    for (size_t i = 0; t != NULL && i < sample_count(t); i++) {
+        size_t n;
+        const uint8_t *block = sample_at(t, i, &n);
+        if (n > 0) {
+            gr_fs_map_soon(block, n);
+        }
+    }
+}
+
+enum gr_status gr_snapshot_digest(const struct gr_snapshot *snap, char hex[GR_DIGEST_HEX_BYTES], struct gr_err *err)
+{
+    static const char kind[] = "gr00t weights 1";
+    struct gr_digest *d;
+    GR_TRY(gr_digest_new(GR_SHA256, &d, err));
+    gr_digest_add(d, kind, sizeof kind);
+    for (size_t i = 0; i < DIGEST_AHEAD; i++) {
+        samples_soon(gr_snapshot_at(snap, i));
+    }
+    for (size_t i = 0; i < snap->count; i++) {
+        samples_soon(gr_snapshot_at(snap, i + DIGEST_AHEAD));
+        add_tensor(d, snap->entries[i].tensor);
+        gr_safetensors_done(snap->shards[snap->entries[i].shard], snap->entries[i].tensor);
+    }
+    return gr_digest_end(d, hex, err);
 }
 
 int gr_snapshot_shards(const struct gr_snapshot *snap) { return (int)snap->files.n; }

@@ -5,6 +5,7 @@
 #ifndef GR_MODEL_SNAPSHOT_H
 #define GR_MODEL_SNAPSHOT_H
 
+#include "base/digest.h"
 #include "base/err.h"
 #include "formats/safetensors.h"
 
@@ -22,5 +23,10 @@ const struct gr_tensor *gr_snapshot_find(const struct gr_snapshot *snap, const c
 void gr_snapshot_done(const struct gr_snapshot *snap, const struct gr_tensor *t);           /* pages not needed soon */
 int gr_snapshot_shards(const struct gr_snapshot *snap);
 size_t gr_snapshot_bytes(const struct gr_snapshot *snap); /* tensor bytes */
+
+/* What identifies the weights: hex SHA-256 over name, dtype, shape, size and sampled blocks of every tensor, in name order. File names and
+ * how tensors are spread over shards do not matter. A change that misses every sample goes unseen: for telling checkpoints
+ * apart, not for proving one whole (that is verify's job). Reads at most 72 KiB a tensor. */
+enum gr_status gr_snapshot_digest(const struct gr_snapshot *snap, char hex[GR_DIGEST_HEX_BYTES], struct gr_err *err);
 
 #endif

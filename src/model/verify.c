@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/digest.h"
 #include "base/fs.h"
 
 enum { SHA256_HEX = 64, SHA1_HEX = 40, DEPTH_MAX = 8, SUMS_MAX = 16 << 20, RECORD_MAX = 4096 };
@@ -384,16 +384,6 @@ static void drop_file(struct list *files, const char *dir, const char *path)
 
 /* ---- hashing ---- */
 
-static void hex_of(char *out, const unsigned char *bytes, unsigned n)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (unsigned i = 0; i < n; i++) {
-        out[2 * i] = digits[bytes[i] >> 4];
-        out[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    out[2 * n] = '\0';
-}
-
 static void show_progress(struct job *job, bool now)
 {
     if (job->progress != NULL && (now || job->done - job->shown >= PROGRESS_STEP)) {
@@ -402,7 +392,8 @@ static void show_progress(struct job *job, bool now)
     }
 }
 
-static enum gr_status hash_stream(struct job *job, int fd, const char *path, EVP_MD_CTX *ctx, struct gr_err *err)
+static enum gr_status hash_stream(struct job *job, int fd, const char *path, struct gr_digest *digest,
+                                  struct gr_err *err)
 {
     for (;;) {
         ssize_t n = read(fd, job->chunk, CHUNK);
@@ -415,9 +406,7 @@ static enum gr_status hash_stream(struct job *job, int fd, const char *path, EVP
         if (n == 0) {
             return GR_OK;
         }
-        if (EVP_DigestUpdate(ctx, job->chunk, (size_t)n) != 1) {
-            return gr_fail(err, GR_ERR_NOMEM, "%s: hashing failed", path);
-        }
+        gr_digest_add(digest, job->chunk, (size_t)n);
         job->done += (uint64_t)n;
         show_progress(job, false);
     }
@@ -428,39 +417,30 @@ static enum gr_status hash_file(struct job *job, const struct item *item, char f
                                 struct gr_err *err)
 {
     char path[GR_PATH_BYTES];
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned digest_bytes = 0;
+    struct gr_digest *digest = NULL;
     GR_TRY(gr_path_join(path, job->dir, item->name, err));
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         return gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot open", path);
     }
-    enum gr_status status = GR_OK;
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    if (ctx == NULL || EVP_DigestInit_ex(ctx, item->git ? EVP_sha1() : EVP_sha256(), NULL) != 1) {
-        status = gr_fail(err, GR_ERR_IO, "%s: the OpenSSL of this system offers no %s", path,
-                         item->git ? "SHA-1" : "SHA-256");
-        goto out;
-    }
-    if (item->git) {
+    enum gr_status status = gr_digest_new(item->git ? GR_SHA1 : GR_SHA256, &digest, err);
+    if (status == GR_OK && item->git) {
         char head[40];
         int n = snprintf(head, sizeof head, "blob %llu", (unsigned long long)item->bytes);
-        if (EVP_DigestUpdate(ctx, head, (size_t)n + 1) != 1) {
-            status = gr_fail(err, GR_ERR_NOMEM, "%s: hashing failed", path);
-            goto out;
-        }
-    }
-    status = hash_stream(job, fd, path, ctx, err);
-    if (status == GR_OK && EVP_DigestFinal_ex(ctx, digest, &digest_bytes) != 1) {
-        status = gr_fail(err, GR_ERR_NOMEM, "%s: hashing failed", path);
+        gr_digest_add(digest, head, (size_t)n + 1);
     }
     if (status == GR_OK) {
-        hex_of(found, digest, digest_bytes);
+        status = hash_stream(job, fd, path, digest, err);
     }
-out:
-    EVP_MD_CTX_free(ctx);
     (void)close(fd);
-    return status;
+    if (status != GR_OK) {
+        gr_digest_free(digest);
+        return status;
+    }
+    return gr_digest_end(digest, found, err) == GR_OK
+               ? GR_OK
+               : gr_fail(err, GR_ERR_IO, "%s: the OpenSSL of this system offers no %s", path,
+                         item->git ? "SHA-1" : "SHA-256");
 }
 
 /* ---- the whole ---- */

@@ -5,6 +5,7 @@
 #include "policy/policy.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,8 @@
 #include "model/tokenizer.h"
 
 enum { TEXT_TOKENS_DEFAULT = 2048 };
+/* Far above any draw of a normal distribution; far below what makes the network overflow, which would look like a broken engine. */
+static const float NOISE_MAX = 1e4f;
 
 struct gr_policy {
     struct gr_config *config;
@@ -38,6 +41,7 @@ struct gr_policy {
     float *pixels;        /* [n_images, 3, side, side] */
     float *state, *noise; /* [max_state], [horizon, max_action] */
     float *ids_tap;       /* [max tokens] */
+    _Atomic bool cancel;
 };
 
 const char *gr_version(void) { return GR00T_VERSION; }
@@ -95,6 +99,8 @@ static enum gr_status open_device(struct gr_policy *p, const struct gr_weights *
                                 .max_tokens = gr_prompt_max_tokens(p->prompt),
                                 .slot = p->config->emb.slot,
                                 .image_token = image_token,
+                                .cache_dir = o->cache_dir,
+                                .weights_digest = p->info.weights_digest,
                                 .progress = o->progress,
                                 .progress_user = o->progress_user};
     GR_TRY(p->ops->open(&cfg, &p->device, err));
@@ -146,6 +152,10 @@ static enum gr_status make_info(struct gr_policy *p, struct gr_err *err)
     info->device = p->ops->name;
     info->isa = p->ops->isa(p->device);
     info->weight_bytes = p->ops->weight_bytes(p->device);
+    struct gr_device_cache cache = p->ops->cache(p->device);
+    info->cache = cache.state;
+    info->cache_file = cache.file;
+    info->cache_note = cache.note;
     return GR_OK;
 }
 
@@ -179,7 +189,13 @@ static enum gr_status open_parts(struct gr_policy *p, const char *dir, const str
     struct gr_weights *w;
     GR_TRY(gr_weights_open(p->snapshot, p->config, NULL, NULL, &w, err));
     p->dims = w->dims;
-    enum gr_status status = open_device(p, w, cpu_flags, o, err);
+    for (size_t i = 0; i < gr_snapshot_count(p->snapshot); i++) {
+        p->info.n_tensors += gr_weights_uses(w, gr_snapshot_at(p->snapshot, i)->name);
+    }
+    enum gr_status status = gr_snapshot_digest(p->snapshot, p->info.weights_digest, err);
+    if (status == GR_OK) {
+        status = open_device(p, w, cpu_flags, o, err);
+    }
     gr_weights_free(w);
     GR_TRY(status);
     GR_TRY(make_buffers(p, err));
@@ -232,6 +248,11 @@ void gr_policy_close(struct gr_policy *p)
 
 /* ---- predict ---- */
 
+static enum gr_status check_cancel(struct gr_policy *p, struct gr_err *err)
+{
+    return atomic_load_explicit(&p->cancel, memory_order_relaxed) ? gr_fail(err, GR_ERR_BUSY, "cancelled") : GR_OK;
+}
+
 static enum gr_status encode_frames(struct gr_policy *p, const struct gr_observation *obs, struct gr_err *err)
 {
     if (obs->n_frames != p->n_images) {
@@ -241,6 +262,7 @@ static enum gr_status encode_frames(struct gr_policy *p, const struct gr_observa
     const int side = p->dims.vit.image_side;
     for (int i = 0; i < obs->n_frames; i++) {
         const struct gr_frame *f = &obs->frames[i];
+        GR_TRY(check_cancel(p, err));
         if (f->rgb == NULL) {
             return gr_fail(err, GR_ERR_INPUT, "frame %d has no pixels", i);
         }
@@ -267,6 +289,11 @@ static enum gr_status encode_noise(struct gr_policy *p, const struct gr_observat
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(obs->noise[i])) {
             return gr_fail(err, GR_ERR_INPUT, "noise[%zu][%zu] is not finite", i / A, i % A);
+        }
+        if (fabsf(obs->noise[i]) > NOISE_MAX) {
+            return gr_fail(err, GR_ERR_INPUT,
+                           "noise[%zu][%zu] is %g, expected a normally distributed number (at most %g)", i / A, i % A,
+                           (double)obs->noise[i], (double)NOISE_MAX);
         }
     }
     memcpy(p->noise, obs->noise, n * sizeof(float));
@@ -327,14 +354,15 @@ static enum gr_status encode(struct gr_policy *p, const struct gr_observation *o
                                   .n_tokens = ids.n_tokens,
                                   .ids = ids.ids,
                                   .state = p->state,
-                                  .noise = p->noise};
+                                  .noise = p->noise,
+                                  .cancel = &p->cancel};
     out->n_tokens = ids.n_tokens;
     out->n_text = ids.n_text;
     return GR_OK;
 }
 
-enum gr_status gr_policy_predict_taps(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
-                                      const struct gr_tap_sink *taps, struct gr_err *err)
+static enum gr_status predict(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
+                              const struct gr_tap_sink *taps, bool reference, struct gr_err *err)
 {
     struct gr_model_input in;
     GR_TRY(check_call(p, obs, out, err));
@@ -342,6 +370,7 @@ enum gr_status gr_policy_predict_taps(struct gr_policy *p, const struct gr_obser
     double start = gr_clock_ms();
     GR_TRY(encode(p, obs, &in, out, err));
     time->encode = gr_clock_ms() - start;
+    in.reference = reference;
     if (taps != NULL) {
         put_inputs(p, &in, taps);
     }
@@ -355,10 +384,28 @@ enum gr_status gr_policy_predict_taps(struct gr_policy *p, const struct gr_obser
     return GR_OK;
 }
 
+enum gr_status gr_policy_predict_taps(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
+                                      const struct gr_tap_sink *taps, struct gr_err *err)
+{
+    return predict(p, obs, out, taps, false, err);
+}
+
 enum gr_status gr_policy_predict(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
                                  struct gr_err *err)
 {
-    return gr_policy_predict_taps(p, obs, out, NULL, err);
+    return predict(p, obs, out, NULL, false, err);
+}
+
+enum gr_status gr_policy_predict_reference(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
+                                           const char **kernels, struct gr_err *err)
+{
+    *kernels = p->ops->reference_isa(p->device);
+    return predict(p, obs, out, NULL, true, err);
+}
+
+void gr_policy_set_cancel(struct gr_policy *p, bool cancel)
+{
+    atomic_store_explicit(&p->cancel, cancel, memory_order_relaxed);
 }
 
 enum gr_status gr_chunk_new(const struct gr_policy *p, struct gr_chunk **out, struct gr_err *err)

@@ -18,4 +18,9 @@ const struct gr_dims *gr_policy_dims(const struct gr_policy *p);
 enum gr_status gr_policy_predict_taps(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
                                       const struct gr_tap_sink *taps, struct gr_err *err);
 
+/* gr_policy_predict on the reference path: fp32 arithmetic with another set of kernels than the served one where this machine has
+ * a fast one. *kernels: its name ("avx2"), static text. */
+enum gr_status gr_policy_predict_reference(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
+                                           const char **kernels, struct gr_err *err);
+
 #endif

@@ -237,6 +237,31 @@ static void sixteen_bit_grey_is_refused_and_says_so(void **state)
     free(b.p);
 }
 
+static void what_is_written_reads_back(void **state)
+{
+    (void)state;
+    static const int sides[][2] = {{1, 1}, {64, 64}, {3, 257}, {256, 256}, {1, 4096}};
+    for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
+        const int h = sides[i][0], w = sides[i][1];
+        uint8_t *rgb = noise_rgb(h, w), *back = NULL;
+        struct bytes b = {NULL, 0};
+        struct gr_err err;
+        int height, width;
+        gr_test_ok(gr_png_encode(rgb, h, w, &b.p, &b.n, &err), &err);
+        gr_test_ok(gr_png_decode(b.p, b.n, 1, 4096, &back, &height, &width, &err), &err);
+        assert_int_equal(height, h);
+        assert_int_equal(width, w);
+        assert_memory_equal(back, rgb, 3 * (size_t)h * (size_t)w);
+        free(b.p);
+        free(back);
+        free(rgb);
+    }
+    struct bytes none = {NULL, 0};
+    struct gr_err err;
+    gr_test_fails(gr_png_encode((const uint8_t *)"", 0, 5, &none.p, &none.n, &err), &err, GR_ERR_USAGE, "5x0");
+    assert_null(none.p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +274,7 @@ int main(void)
         cmocka_unit_test(header_fields_out_of_range_are_refused),
         cmocka_unit_test(a_missing_end_chunk_is_no_fault),
         cmocka_unit_test(sixteen_bit_grey_is_refused_and_says_so),
+        cmocka_unit_test(what_is_written_reads_back),
     };
     return cmocka_run_group_tests_name("png", tests, NULL, NULL);
 }

@@ -152,7 +152,7 @@ static void a_dangling_link_is_explained(void **state)
     const char *dir = good_folder();
     assert_int_equal(unlink(gr_test_join(dir, SHARD2)), 0);
     assert_int_equal(symlink("../../blobs/0123", gr_test_join(dir, SHARD2)), 0);
-    assert_refused(dir, GR_ERR_IO, SHARD2 ": is a link to ../../blobs/0123, which does not exist");
+    assert_refused(dir, GR_ERR_FORMAT, SHARD2 ": is a link to ../../blobs/0123, which does not exist");
 }
 
 static void a_truncated_shard_is_refused(void **state)

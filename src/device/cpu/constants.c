@@ -37,7 +37,6 @@ static void triangle_row(double *row, int n, int g, int i)
 static enum gr_status resize_positions(struct gr_device *dev, const struct gr_tensor *table, struct gr_err *err)
 {
     const int n = dev->dims.vit.table_side, g = dev->dims.vit.grid, D = dev->dims.vit.hidden;
-    GR_TRY(gr_cpu_floats(dev, (size_t)dev->dims.vit.patches, (size_t)D, "position table", &dev->net.vit_pos, err));
     if (n == g) {
         gr_tensor_to_f32(table, 0, (size_t)n * (size_t)n * (size_t)D, dev->net.vit_pos);
         return gr_cpu_check_finite(dev->net.vit_pos, (size_t)n * (size_t)n * (size_t)D, table, err);
@@ -69,7 +68,7 @@ static enum gr_status resize_positions(struct gr_device *dev, const struct gr_te
     return gr_cpu_check_finite(dev->net.vit_pos, (size_t)g * (size_t)g * (size_t)D, table, err);
 }
 
-static enum gr_status rotary_tables(struct gr_device *dev, struct gr_err *err)
+enum gr_status gr_cpu_rotary(struct gr_device *dev, struct gr_err *err)
 {
     const int half = dev->dims.llm.head_dim / 2, rows = dev->cfg.max_tokens;
     GR_TRY(gr_cpu_floats(dev, (size_t)rows, (size_t)half, "rotary table", &dev->net.rope_cos, err));
@@ -162,20 +161,40 @@ static enum gr_status time_embedding(struct gr_device *dev, const struct gr_weig
     return GR_OK;
 }
 
-/* Turns rows [first D | second D] into gamma = 1 + scale and beta = shift of each step. */
-static void split_modulation(const struct gr_dims *d, const float *rows, bool scale_first, float eps, float *store,
-                             struct gr_row_norm *out)
+/* Turns rows [first D | second D] into gamma = 1 + scale and beta = shift of each step: [steps, 2, D]. */
+static void split_modulation(const struct gr_dims *d, const float *rows, bool scale_first, float *out)
 {
     const int D = d->dit.width;
     for (int k = 0; k < d->dit.steps; k++) {
         const float *row = rows + (size_t)k * 2 * (size_t)D;
-        float *gamma = store + (size_t)k * 2 * (size_t)D, *beta = gamma + D;
+        float *gamma = out + (size_t)k * 2 * (size_t)D, *beta = gamma + D;
         for (int i = 0; i < D; i++) {
             gamma[i] = 1.0f + row[scale_first ? i : D + i];
             beta[i] = row[scale_first ? D + i : i];
         }
-        out[k] = (struct gr_row_norm){.kind = GR_ROW_LAYER, .eps = eps, .gamma = gamma, .beta = beta};
     }
+}
+
+/* The norms of all blocks and steps that read net.ada. */
+static void place_modulations(struct gr_device *dev)
+{
+    const int steps = dev->dims.dit.steps, layers = dev->dims.dit.layers;
+    const size_t D = (size_t)dev->dims.dit.width;
+    struct gr_row_norm *out = dev->net.out_norm;
+    for (int i = layers; i >= 0; i--) { /* out_norm comes first */
+        for (int k = 0; k < steps; k++) {
+            const float *gamma = dev->net.ada + ((size_t)i * (size_t)steps + (size_t)k) * 2 * D;
+            out[k] = (struct gr_row_norm){.kind = GR_ROW_LAYER,
+                                          .eps = i == layers ? GR_DIT_OUT_EPS : GR_DIT_EPS,
+                                          .gamma = gamma,
+                                          .beta = gamma + D};
+        }
+        if (i < layers) {
+            dev->net.dit[i].norm1 = out;
+        }
+        out += steps;
+    }
+    dev->net.plain_norm = (struct gr_row_norm){.kind = GR_ROW_LAYER, .eps = GR_DIT_EPS};
 }
 
 static enum gr_status modulations(struct gr_device *dev, const struct gr_weights *w, const float *silu,
@@ -184,32 +203,21 @@ static enum gr_status modulations(struct gr_device *dev, const struct gr_weights
     const struct gr_dims *d = &dev->dims;
     const int steps = d->dit.steps, D = d->dit.width, layers = d->dit.layers;
     const size_t each = (size_t)steps * 2 * (size_t)D;
-    float *store, *rows = dev->s.ff;
-    GR_TRY(gr_cpu_floats(dev, (size_t)layers + 1, each, "AdaLN vectors", &store, err));
-    struct gr_row_norm *norms = calloc((size_t)(layers + 1) * (size_t)steps, sizeof *norms);
-    if (norms == NULL) {
-        return gr_fail(err, GR_ERR_NOMEM, "no memory for the AdaLN table");
-    }
-    dev->net.out_norm = norms; /* the block's owner; out_norm comes first */
+    float *rows = dev->s.ff;
     for (int i = 0; i <= layers; i++) {
         bool last = i == layers;
         struct cpu_source src = {.w = last ? &w->proj_out1.w : &w->dit[i].ada.w,
                                  .b = last ? &w->proj_out1.b : &w->dit[i].ada.b};
         GR_TRY(product(dev, silu, steps, D, &src, GR_EPI_STORE, rows, 2 * D, err));
         gr_snapshot_done(w->snap, src.w);
-        struct gr_row_norm *out = last ? norms : norms + (size_t)(i + 1) * (size_t)steps;
         /* proj_out_1 has the shift first, the blocks have the scale first. */
-        split_modulation(d, rows, !last, last ? GR_DIT_OUT_EPS : GR_DIT_EPS, store + (size_t)i * each, out);
-        if (!last) {
-            dev->net.dit[i].norm1 = out;
-        }
+        split_modulation(d, rows, !last, dev->net.ada + (size_t)i * each);
         if (dev->cfg.progress != NULL) {
             const uint64_t each_bytes = src.w->bytes; /* all AdaLN matrices have one shape */
             dev->cfg.progress(dev->cfg.progress_user, "compute constants", ((uint64_t)i + 1) * each_bytes,
                               ((uint64_t)layers + 1) * each_bytes);
         }
     }
-    dev->net.plain_norm = (struct gr_row_norm){.kind = GR_ROW_LAYER, .eps = GR_DIT_EPS};
     return GR_OK;
 }
 
@@ -217,24 +225,34 @@ static enum gr_status action_constants(struct gr_device *dev, const struct gr_we
 {
     const struct gr_dims *d = &dev->dims;
     const int steps = d->dit.steps, D = d->dit.width, ld = dev->net.action2.panels * GR_PANEL;
-    GR_TRY(
-        gr_cpu_floats(dev, (size_t)steps, (size_t)ld, "time half of the action encoder", &dev->net.action_bias, err));
     action_waves(d, dev->s.wide);
     struct cpu_source src = {.w = &w->action2.w, .b = &w->action2.b, .per_slot = true, .slot = dev->cfg.slot, .in0 = D};
     GR_TRY(product(dev, dev->s.wide, steps, D, &src, GR_EPI_STORE, dev->net.action_bias, ld, err));
-    GR_TRY(gr_cpu_floats(dev, (size_t)d->dit.horizon, (size_t)D, "action position table", &dev->net.action_pos, err));
     gr_tensor_to_f32(&w->action_pos, 0, (size_t)d->dit.horizon * (size_t)D, dev->net.action_pos);
     return gr_cpu_check_finite(dev->net.action_pos, (size_t)d->dit.horizon * (size_t)D, &w->action_pos, err);
 }
 
-enum gr_status gr_cpu_constants(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
+enum gr_status gr_cpu_place_constants(struct gr_device *dev, struct gr_store *s, struct gr_err *err)
 {
     const struct gr_dims *d = &dev->dims;
+    struct cpu_net *net = &dev->net;
+    const size_t steps = (size_t)d->dit.steps, D = (size_t)d->dit.width, V = (size_t)d->vit.hidden;
+    const size_t ld = (size_t)net->action2.panels * GR_PANEL;
+    GR_TRY(gr_store_floats(s, (size_t)d->vit.patches, V, "position table", &net->vit_pos, err));
+    GR_TRY(gr_store_floats(s, steps, D, "time embedding", &net->temb, err));
+    GR_TRY(gr_store_floats(s, ((size_t)d->dit.layers + 1) * steps, 2 * D, "AdaLN vectors", &net->ada, err));
+    GR_TRY(gr_store_floats(s, steps, ld, "time half of the action encoder", &net->action_bias, err));
+    GR_TRY(gr_store_floats(s, (size_t)d->dit.horizon, D, "action position table", &net->action_pos, err));
+    if (s->base != NULL) {
+        place_modulations(dev);
+    }
+    return GR_OK;
+}
+
+enum gr_status gr_cpu_constants(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
+{
+    float *silu = dev->s.x; /* nothing below uses it otherwise */
     GR_TRY(resize_positions(dev, &w->vit_pos, err));
-    GR_TRY(rotary_tables(dev, err));
-    float *silu;
-    GR_TRY(gr_cpu_floats(dev, (size_t)d->dit.steps, (size_t)d->dit.width, "time embedding", &dev->net.temb, err));
-    GR_TRY(gr_cpu_floats(dev, (size_t)d->dit.steps, (size_t)d->dit.width, "time embedding", &silu, err));
     GR_TRY(time_embedding(dev, w, silu, err));
     GR_TRY(modulations(dev, w, silu, err));
     return action_constants(dev, w, err);

@@ -3,10 +3,12 @@
  * cpu_device.c: the CPU device behind device.h: open, size the scratch, load, run a predict as one SPMD job, close. */
 #include "device/cpu/cpu_device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/mem.h"
 
 static size_t max_of(size_t a, size_t b) { return a > b ? a : b; }
@@ -17,7 +19,7 @@ static void close_device(struct gr_device *dev)
         return;
     }
     gr_pool_free(dev->pool);
-    gr_big_free(dev->weights, dev->weights_bytes);
+    gr_big_free(dev->store.base, dev->store.bytes);
     for (int i = 0; i < dev->n_blocks; i++) {
         gr_big_free(dev->blocks[i], dev->block_bytes[i]);
     }
@@ -38,11 +40,14 @@ static enum gr_status open_device(const struct gr_device_cfg *cfg, struct gr_dev
     }
     dev->cfg = *cfg;
     gr_kernels_init(&dev->kernels, cfg->cpu_flags);
+    /* AVX2 sums in another order than AVX-512: an independent check of it. Scalar would take minutes. */
+    gr_kernels_init(&dev->reference, cfg->cpu_flags & GR_CPU_AVX2 ? GR_CPU_AVX2 : cfg->cpu_flags);
     enum gr_status status = gr_pool_new(cfg->threads, &dev->pool, err);
     if (status != GR_OK) {
         close_device(dev);
         return status;
     }
+    dev->cache = (struct gr_cache){.pool = dev->pool, .progress = cfg->progress, .progress_user = cfg->progress_user};
     *out = dev;
     return GR_OK;
 }
@@ -142,34 +147,67 @@ static enum gr_status make_scratch(struct gr_device *dev, struct gr_err *err)
     return thread_scratch(dev, &e, err);
 }
 
+/* ---- load ---- */
+
+/* All that the bytes of the store depend on. Kernels, because they compute its constants. */
+static void cache_key(const struct gr_device *dev, const struct gr_dims *d, char *out, size_t cap)
+{
+    (void)snprintf(
+        out, cap,
+        "weights %s; program " GR00T_VERSION
+        "; kernels %s; policy exact; slot %d; panel %d; vision %d %d %d %d, table %d, "
+        "image %d, grid %d, patches %d, tokens %d; language %d %d %d %d %d %d %d; head %d %d %d %d %d, out %d, hidden "
+        "%d, state %d, action %d, horizon %d, slots %d, positions %d, steps %d of %d, text every %d, time %d",
+        dev->cfg.weights_digest, dev->kernels.isa, dev->cfg.slot, GR_PANEL, d->vit.hidden, d->vit.mlp, d->vit.layers,
+        d->vit.heads, d->vit.table_side, d->vit.image_side, d->vit.grid, d->vit.patches, d->vit.tokens, d->llm.hidden,
+        d->llm.mlp, d->llm.layers, d->llm.heads, d->llm.kv_heads, d->llm.head_dim, d->llm.vocab, d->dit.layers,
+        d->dit.heads, d->dit.head_dim, d->dit.width, d->dit.mlp, d->dit.out, d->dit.hidden, d->dit.max_state,
+        d->dit.max_action, d->dit.horizon, d->dit.slots, d->dit.max_seq, d->dit.steps, d->dit.time_buckets,
+        d->dit.text_every, d->dit.time_channels);
+}
+
 static enum gr_status load(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
 {
+    if (dev->cfg.cache_dir != NULL) {
+        char key[GR_CACHE_KEY_BYTES];
+        cache_key(dev, &w->dims, key, sizeof key);
+        gr_cache_init(&dev->cache, dev->cfg.cache_dir, key);
+    }
     GR_TRY(gr_cpu_load(dev, w, err));
     GR_TRY(make_scratch(dev, err));
-    return gr_cpu_constants(dev, w, err);
+    GR_TRY(gr_cpu_rotary(dev, err));
+    if (dev->cache.state == GR_CACHE_WARM) {
+        return GR_OK;
+    }
+    GR_TRY(gr_cpu_constants(dev, w, err));
+    if (dev->cfg.cache_dir != NULL) {
+        gr_cache_write(&dev->cache, dev->store.base, dev->store.bytes);
+    }
+    return GR_OK;
 }
 
 /* ---- predict ---- */
 
-static void stage_done(struct cpu_thread *t, int stage)
-{
-    if (t->id == 0) {
-        t->run->stage_ms[stage] = gr_clock_ms();
-    }
-}
-
 static void run(int id, int n, void *arg)
 {
+    static bool (*const stages[CPU_STAGES])(struct cpu_thread *) = {
+        [CPU_VISION] = gr_cpu_vision,
+        [CPU_LLM] = gr_cpu_llm,
+        [CPU_ADAPTER] = gr_cpu_adapter,
+        [CPU_DENOISE] = gr_cpu_denoise,
+    };
     struct cpu_run *r = arg;
     struct cpu_thread t = {.run = r, .dev = r->dev, .id = id, .n = n};
-    gr_cpu_vision(&t);
-    stage_done(&t, CPU_VISION);
-    gr_cpu_llm(&t);
-    stage_done(&t, CPU_LLM);
-    gr_cpu_adapter(&t);
-    stage_done(&t, CPU_ADAPTER);
-    gr_cpu_denoise(&t);
-    stage_done(&t, CPU_DENOISE);
+    for (int stage = CPU_VISION; stage < CPU_STAGES; stage++) {
+        bool done = stages[stage](&t);
+        if (id == 0) {
+            r->stage_ms[stage] = gr_clock_ms();
+            r->cancelled = !done;
+        }
+        if (!done) {
+            return;
+        }
+    }
 }
 
 /* Checks ids and sorts the sequence into text and image rows. */
@@ -203,9 +241,12 @@ static enum gr_status predict(struct gr_device *dev, const struct gr_model_input
                               struct gr_timing *time, const struct gr_tap_sink *taps, struct gr_err *err)
 {
     GR_TRY(sort_rows(dev, in, err));
-    struct cpu_run r = {.dev = dev, .in = in, .taps = taps};
+    struct cpu_run r = {.dev = dev, .in = in, .taps = taps, .kernels = in->reference ? &dev->reference : &dev->kernels};
     r.stage_ms[CPU_START] = gr_clock_ms();
     gr_pool_run(dev->pool, run, &r);
+    if (r.cancelled) {
+        return gr_fail(err, GR_ERR_BUSY, "cancelled");
+    }
     memcpy(action, dev->s.action, (size_t)dev->dims.dit.horizon * (size_t)dev->dims.dit.max_action * sizeof(float));
     const double *ms = r.stage_ms;
     time->vision = ms[CPU_VISION] - ms[CPU_START];
@@ -218,7 +259,17 @@ static enum gr_status predict(struct gr_device *dev, const struct gr_model_input
 
 static const char *isa(const struct gr_device *dev) { return dev->kernels.isa; }
 
+static const char *reference_isa(const struct gr_device *dev) { return dev->reference.isa; }
+
 static uint64_t weight_bytes(const struct gr_device *dev) { return dev->weights_bytes; }
+
+static struct gr_device_cache cache(const struct gr_device *dev)
+{
+    const struct gr_cache *c = &dev->cache;
+    const bool kept = c->state == GR_CACHE_WARM || c->state == GR_CACHE_WRITTEN;
+    return (struct gr_device_cache){
+        .state = c->state, .file = kept ? c->path : NULL, .note = c->note[0] != '\0' ? c->note : NULL};
+}
 
 const struct gr_device_ops gr_device_cpu = {.name = "cpu",
                                             .open = open_device,
@@ -226,4 +277,6 @@ const struct gr_device_ops gr_device_cpu = {.name = "cpu",
                                             .predict = predict,
                                             .close = close_device,
                                             .isa = isa,
-                                            .weight_bytes = weight_bytes};
+                                            .reference_isa = reference_isa,
+                                            .weight_bytes = weight_bytes,
+                                            .cache = cache};

@@ -10,10 +10,12 @@
 #include <stdbool.h>
 
 #include "base/thread_pool.h"
+#include "device/cpu/cache.h"
+#include "device/cpu/store.h"
 #include "device/device.h"
 #include "kernels/kernels.h"
 
-/* ---- packed network; matrices point into gr_device.weights, vectors into gr_device.vectors ---- */
+/* ---- packed network; all but the rotary tables points into gr_device.store ---- */
 
 struct cpu_vit_layer {
     struct gr_row_norm norm1, norm2;
@@ -43,8 +45,9 @@ struct cpu_net {
     float *action_bias; /* [steps, panels * 32]: time half of the action encoder's second layer, with its bias */
     float *action_pos;  /* [horizon, D] */
     float *temb;        /* [steps, D] */
+    float *ada;         /* [dit.layers + 1, steps, 2, D]: gamma and beta of each AdaLN; the last is out_norm */
     struct cpu_dit_block *dit;
-    struct gr_row_norm *out_norm;  /* [steps] */
+    struct gr_row_norm *out_norm;  /* [steps]; behind it norm1 of all blocks */
     struct gr_row_norm plain_norm; /* LayerNorm without weights, before the feed-forward */
     struct gr_tensor embed;        /* stays in the snapshot's mapping: a predict reads some hundred rows of it */
 };
@@ -65,15 +68,16 @@ struct gr_device {
     struct gr_device_cfg cfg;
     struct gr_dims dims;
     struct gr_kernels kernels;
+    struct gr_kernels reference; /* of the reference path: another set than `kernels` where there is a fast one */
     struct gr_pool *pool;
     struct cpu_net net;
     struct cpu_scratch s;
-    void *weights; /* all matrices, in order of use */
-    size_t weights_bytes;
-    float *vectors; /* rest of the current block of small vectors */
-    size_t vectors_left;
-    void *blocks[256]; /* everything else from gr_big_alloc */
-    size_t block_bytes[256];
+    struct gr_store
+        store; /* all that is computed from the weights: matrices in order of use, then vectors and constants */
+    size_t weights_bytes; /* of the matrices */
+    struct gr_cache cache;
+    void *blocks[64]; /* everything else from gr_big_alloc */
+    size_t block_bytes[64];
     int n_blocks;
 };
 
@@ -97,19 +101,25 @@ struct cpu_pack_job {
     int n_src;
     bool interleave;   /* gate and up: 16 columns of each in turn */
     size_t data_bytes; /* of the packed form */
+    float *bias;       /* where mat->bias is written */
 };
 /* Fills mat's dims and format, and data_bytes. */
 enum gr_status gr_cpu_mat_plan(struct cpu_pack_job *job, int k, struct gr_err *err);
 size_t gr_cpu_bias_floats(const struct cpu_pack_job *job); /* of a planned job */
 /* Packs panels [p0, p1) into mat->data (set by the caller); false when a weight is NaN or infinite. */
 bool gr_cpu_mat_pack(const struct cpu_pack_job *job, int p0, int p1);
-/* bias [panels * 32]; false as above. */
-bool gr_cpu_bias_pack(const struct cpu_pack_job *job, float *bias);
+/* job->bias [panels * 32]; false as above. */
+bool gr_cpu_bias_pack(const struct cpu_pack_job *job);
 
 /* GR_ERR_FORMAT naming t when one of the n values widened from it is NaN or infinite. */
 enum gr_status gr_cpu_check_finite(const float *x, size_t n, const struct gr_tensor *t, struct gr_err *err);
+/* The store with all matrices and vectors, from the cache (then with the constants too) or packed. dev->cache says which. */
 enum gr_status gr_cpu_load(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err);
-/* Everything that depends on the checkpoint alone: positions, rotary tables, time embeddings, AdaLN, action encoder's time half. */
+/* Rotary tables: they depend on the longest sequence, not on the weights. */
+enum gr_status gr_cpu_rotary(struct gr_device *dev, struct gr_err *err);
+/* What depends on the checkpoint alone: positions, time embeddings, AdaLN, action encoder's time half. First their places in the store,
+ * then their values. */
+enum gr_status gr_cpu_place_constants(struct gr_device *dev, struct gr_store *s, struct gr_err *err);
 enum gr_status gr_cpu_constants(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err);
 /* Packs one matrix into temporary memory, for products that are needed once at load. Free with gr_big_free(mat.data, bytes). */
 struct cpu_temp_mat {
@@ -127,18 +137,25 @@ struct cpu_run { /* shared by the threads of one predict */
     struct gr_device *dev;
     const struct gr_model_input *in;
     const struct gr_tap_sink *taps;
-    double stage_ms[CPU_STAGES]; /* when each stage was done */
+    const struct gr_kernels *kernels; /* the served set or the reference */
+    bool stop[2];                     /* see gr_cpu_stop */
+    bool cancelled;                   /* all threads left early */
+    double stage_ms[CPU_STAGES];      /* when each stage was done */
 };
 struct cpu_thread {
     struct cpu_run *run;
     struct gr_device *dev;
     int id, n;
+    unsigned layer;      /* calls of gr_cpu_stop so far */
     struct gr_acts acts; /* what the last cpu_pack wrote */
 };
 
 /* Rows or items of this thread: [*first, *end). */
 void gr_cpu_share(const struct cpu_thread *t, int items, int *first, int *end);
 void gr_cpu_barrier(const struct cpu_thread *t);
+/* Called by all threads at the start of every layer, with a barrier between two calls: true when the predict was cancelled, for all of them
+ * at the same layer. */
+bool gr_cpu_stop(struct cpu_thread *t);
 /* The steps below work on contiguous rows: a row of x is k floats, a row of out as many as the product has columns. Each ends
  * with a barrier. */
 /* Packs m rows of width k (after norm, gathered by index when not NULL) into the scratch. */
@@ -165,9 +182,10 @@ struct cpu_heads {
 };
 void gr_cpu_attention(const struct cpu_thread *t, const struct cpu_heads *h);
 
-void gr_cpu_vision(struct cpu_thread *t);  /* pixels -> s.features [images * tokens, llm.hidden] */
-void gr_cpu_llm(struct cpu_thread *t);     /* ids, s.features -> s.x [S, llm.hidden], final norm applied */
-void gr_cpu_adapter(struct cpu_thread *t); /* s.x -> s.vl, cross keys/values, state features */
-void gr_cpu_denoise(struct cpu_thread *t); /* noise -> run->action */
+/* The stages; false: cancelled on the way. */
+bool gr_cpu_vision(struct cpu_thread *t);  /* pixels -> s.features [images * tokens, llm.hidden] */
+bool gr_cpu_llm(struct cpu_thread *t);     /* ids, s.features -> s.x [S, llm.hidden], final norm applied */
+bool gr_cpu_adapter(struct cpu_thread *t); /* s.x -> s.vl, cross keys/values, state features */
+bool gr_cpu_denoise(struct cpu_thread *t); /* noise -> s.action */
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "device/cpu/cpu_device.h"
 
-static void cross_keys_values(struct cpu_thread *t, bool text, const int32_t *rows, int n)
+/* False: cancelled. */
+static bool cross_keys_values(struct cpu_thread *t, bool text, const int32_t *rows, int n)
 {
     struct gr_device *dev = t->dev;
     const int L = dev->dims.llm.hidden;
@@ -14,14 +15,18 @@ static void cross_keys_values(struct cpu_thread *t, bool text, const int32_t *ro
     for (int i = 0; i < dev->dims.dit.layers; i++) {
         const struct cpu_dit_block *b = &dev->net.dit[i];
         if (b->cross && b->text == text) {
+            if (gr_cpu_stop(t)) {
+                return false;
+            }
             gr_cpu_gemm(t, &b->kv, NULL, GR_EPI_STORE, b->kv_cache);
         }
     }
+    return true;
 }
 
 static int image_rows(const struct cpu_thread *t) { return t->run->in->n_images * t->dev->dims.vit.tokens; }
 
-void gr_cpu_adapter(struct cpu_thread *t)
+bool gr_cpu_adapter(struct cpu_thread *t)
 {
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
@@ -29,14 +34,17 @@ void gr_cpu_adapter(struct cpu_thread *t)
     const int S = in->n_tokens, L = d->llm.hidden, D = d->dit.width;
     int r0, r1;
     gr_cpu_share(t, S, &r0, &r1);
-    dev->kernels.norm_rows(dev->s.x, L, dev->s.vl, L, L, &dev->net.vlln, r0, r1);
+    t->run->kernels->norm_rows(dev->s.x, L, dev->s.vl, L, L, &dev->net.vlln, r0, r1);
     gr_cpu_barrier(t);
     gr_cpu_tap(t, dev->s.vl, S, L, L, "vlln.out");
-    cross_keys_values(t, true, dev->s.text_rows, S - image_rows(t));
-    cross_keys_values(t, false, dev->s.image_rows, image_rows(t));
+    if (!cross_keys_values(t, true, dev->s.text_rows, S - image_rows(t)) ||
+        !cross_keys_values(t, false, dev->s.image_rows, image_rows(t))) {
+        return false;
+    }
     gr_cpu_linear(t, in->state, 1, NULL, &dev->net.state1, GR_EPI_RELU, dev->s.attn);
     gr_cpu_linear(t, dev->s.attn, 1, NULL, &dev->net.state2, GR_EPI_STORE, dev->s.state);
     gr_cpu_tap(t, dev->s.state, 1, D, D, "state_features");
+    return true;
 }
 
 /* Actions to rows 1.. of x: W3 silu(W2 [W1 a | tau]), then the position rows. */
@@ -112,7 +120,7 @@ static void decode_velocity(struct cpu_thread *t, int step)
     gr_cpu_tap(t, dev->s.velocity, N, A, A, "velocity.step%d", step);
 }
 
-void gr_cpu_denoise(struct cpu_thread *t)
+bool gr_cpu_denoise(struct cpu_thread *t)
 {
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
@@ -128,6 +136,9 @@ void gr_cpu_denoise(struct cpu_thread *t)
         encode_actions(t, step);
         gr_cpu_tap(t, dev->net.temb + (size_t)step * (size_t)D, 1, D, D, "dit.temb.step%d", step);
         for (int i = 0; i < d->dit.layers; i++) {
+            if (gr_cpu_stop(t)) {
+                return false;
+            }
             block(t, i, step);
         }
         decode_velocity(t, step);
@@ -137,4 +148,5 @@ void gr_cpu_denoise(struct cpu_thread *t)
         gr_cpu_barrier(t);
     }
     gr_cpu_tap(t, dev->s.action, N, A, A, "action_pred");
+    return true;
 }

@@ -37,10 +37,10 @@ static void layer(struct cpu_thread *t, int S, int i)
     gr_cpu_linear(t, x, S, &l->norm1, &l->qkv, GR_EPI_STORE, qkv);
     int r0, r1;
     gr_cpu_share(t, S, &r0, &r1);
-    dev->kernels.rms_rope(qkv, W, d->llm.heads, Dh, l->q_gamma, GR_LLM_EPS, dev->net.rope_cos, dev->net.rope_sin, r0,
-                          r1);
-    dev->kernels.rms_rope(qkv + Q, W, d->llm.kv_heads, Dh, l->k_gamma, GR_LLM_EPS, dev->net.rope_cos, dev->net.rope_sin,
-                          r0, r1);
+    t->run->kernels->rms_rope(qkv, W, d->llm.heads, Dh, l->q_gamma, GR_LLM_EPS, dev->net.rope_cos, dev->net.rope_sin,
+                              r0, r1);
+    t->run->kernels->rms_rope(qkv + Q, W, d->llm.kv_heads, Dh, l->k_gamma, GR_LLM_EPS, dev->net.rope_cos,
+                              dev->net.rope_sin, r0, r1);
     gr_cpu_barrier(t);
     struct cpu_heads h = {.q = qkv,
                           .k = qkv + Q,
@@ -64,17 +64,21 @@ static void layer(struct cpu_thread *t, int S, int i)
     gr_cpu_tap(t, x, S, D, D, "llm.layer%d", i);
 }
 
-void gr_cpu_llm(struct cpu_thread *t)
+bool gr_cpu_llm(struct cpu_thread *t)
 {
     struct gr_device *dev = t->dev;
     const int S = t->run->in->n_tokens, D = dev->dims.llm.hidden;
     embed_tokens(t, S, D);
     for (int i = 0; i < dev->dims.llm.layers; i++) {
+        if (gr_cpu_stop(t)) {
+            return false;
+        }
         layer(t, S, i);
     }
     int r0, r1;
     gr_cpu_share(t, S, &r0, &r1);
-    dev->kernels.norm_rows(dev->s.x, D, dev->s.x, D, D, &dev->net.llm_norm, r0, r1);
+    t->run->kernels->norm_rows(dev->s.x, D, dev->s.x, D, D, &dev->net.llm_norm, r0, r1);
     gr_cpu_barrier(t);
     gr_cpu_tap(t, dev->s.x, S, D, D, "llm.out");
+    return true;
 }

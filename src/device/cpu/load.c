@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * load.c: packs all matrices of the network into one block, in the order a predict uses them, and widens the vectors.
- * The checkpoint's pages are given back as soon as a matrix is packed, so memory never holds both. */
+ * load.c: the matrices of the network, packed, in the order a predict uses them, and its vectors, widened: their list, their places in
+ * the store, and how they are filled when no cache has them. The checkpoint's pages are given back as soon as a matrix is
+ * packed, so memory never holds both. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +11,18 @@
 #include "base/mem.h"
 #include "device/cpu/cpu_device.h"
 
-enum { JOBS_MAX = 8192, READ_AHEAD = 6 /* matrices; some 60 MB at full size */ };
+enum { JOBS_MAX = 8192, VECTORS_MAX = 16384, READ_AHEAD = 6 /* matrices; some 60 MB at full size */ };
 
+struct vector_job {
+    const struct gr_tensor *t;
+    const float **out; /* what points to it */
+    float *data;
+};
 struct job_list {
     struct cpu_pack_job *jobs;
     int n;
-    size_t bytes, bias_floats;
+    struct vector_job *vectors;
+    int n_vectors;
     struct gr_err *err;
 };
 
@@ -39,21 +46,14 @@ enum gr_status gr_cpu_floats(struct gr_device *dev, size_t a, size_t b, const ch
 
 /* ---- vectors ---- */
 
-static enum gr_status widen(struct gr_device *dev, const struct gr_tensor *t, const float **out, struct gr_err *err)
+static size_t vector_floats(const struct gr_tensor *t) { return t->bytes / gr_dtype_bytes(t->dtype); }
+
+static enum gr_status add_vector(struct job_list *l, const struct gr_tensor *t, const float **out)
 {
-    /* Hundreds of small vectors share blocks, so that each does not take a huge page of its own. */
-    size_t n = t->bytes / gr_dtype_bytes(t->dtype), padded = (n + 15) / 16 * 16;
-    static const size_t pool_floats = 1 << 20;
-    if (padded > dev->vectors_left) {
-        size_t take = padded > pool_floats ? padded : pool_floats;
-        GR_TRY(gr_cpu_floats(dev, take, 1, "norm weights", &dev->vectors, err));
-        dev->vectors_left = take;
+    if (l->n_vectors == VECTORS_MAX) {
+        return gr_fail(l->err, GR_ERR_FORMAT, "the network has more than %d vectors", VECTORS_MAX);
     }
-    gr_tensor_to_f32(t, 0, n, dev->vectors);
-    GR_TRY(gr_cpu_check_finite(dev->vectors, n, t, err));
-    *out = dev->vectors;
-    dev->vectors += padded;
-    dev->vectors_left -= padded;
+    l->vectors[l->n_vectors++] = (struct vector_job){.t = t, .out = out};
     return GR_OK;
 }
 
@@ -67,31 +67,31 @@ enum gr_status gr_cpu_check_finite(const float *x, size_t n, const struct gr_ten
     return GR_OK;
 }
 
-static enum gr_status norm(struct gr_device *dev, const struct gr_norm *n, enum gr_row_norm_kind kind, float eps,
-                           struct gr_row_norm *out, struct gr_err *err)
+static enum gr_status add_norm(struct job_list *l, const struct gr_norm *n, enum gr_row_norm_kind kind, float eps,
+                               struct gr_row_norm *out)
 {
     *out = (struct gr_row_norm){.kind = kind, .eps = eps};
-    GR_TRY(widen(dev, &n->w, &out->gamma, err));
-    return n->b.data != NULL ? widen(dev, &n->b, &out->beta, err) : GR_OK;
+    GR_TRY(add_vector(l, &n->w, &out->gamma));
+    return n->b.data != NULL ? add_vector(l, &n->b, &out->beta) : GR_OK;
 }
 
-static enum gr_status load_vectors(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
+static enum gr_status list_vectors(struct gr_device *dev, const struct gr_weights *w, struct job_list *l)
 {
     struct cpu_net *net = &dev->net;
     for (int i = 0; i < dev->dims.vit.layers; i++) {
-        GR_TRY(norm(dev, &w->vit[i].norm1, GR_ROW_LAYER, GR_VIT_EPS, &net->vit[i].norm1, err));
-        GR_TRY(norm(dev, &w->vit[i].norm2, GR_ROW_LAYER, GR_VIT_EPS, &net->vit[i].norm2, err));
+        GR_TRY(add_norm(l, &w->vit[i].norm1, GR_ROW_LAYER, GR_VIT_EPS, &net->vit[i].norm1));
+        GR_TRY(add_norm(l, &w->vit[i].norm2, GR_ROW_LAYER, GR_VIT_EPS, &net->vit[i].norm2));
     }
-    GR_TRY(norm(dev, &w->vit_post, GR_ROW_LAYER, GR_VIT_EPS, &net->vit_post, err));
-    GR_TRY(norm(dev, &w->connector_norm, GR_ROW_LAYER, GR_CONNECTOR_EPS, &net->connector_norm, err));
+    GR_TRY(add_norm(l, &w->vit_post, GR_ROW_LAYER, GR_VIT_EPS, &net->vit_post));
+    GR_TRY(add_norm(l, &w->connector_norm, GR_ROW_LAYER, GR_CONNECTOR_EPS, &net->connector_norm));
     for (int i = 0; i < dev->dims.llm.layers; i++) {
-        GR_TRY(norm(dev, &w->llm[i].norm1, GR_ROW_RMS, GR_LLM_EPS, &net->llm[i].norm1, err));
-        GR_TRY(norm(dev, &w->llm[i].norm2, GR_ROW_RMS, GR_LLM_EPS, &net->llm[i].norm2, err));
-        GR_TRY(widen(dev, &w->llm[i].q_norm.w, &net->llm[i].q_gamma, err));
-        GR_TRY(widen(dev, &w->llm[i].k_norm.w, &net->llm[i].k_gamma, err));
+        GR_TRY(add_norm(l, &w->llm[i].norm1, GR_ROW_RMS, GR_LLM_EPS, &net->llm[i].norm1));
+        GR_TRY(add_norm(l, &w->llm[i].norm2, GR_ROW_RMS, GR_LLM_EPS, &net->llm[i].norm2));
+        GR_TRY(add_vector(l, &w->llm[i].q_norm.w, &net->llm[i].q_gamma));
+        GR_TRY(add_vector(l, &w->llm[i].k_norm.w, &net->llm[i].k_gamma));
     }
-    GR_TRY(norm(dev, &w->llm_norm, GR_ROW_RMS, GR_LLM_EPS, &net->llm_norm, err));
-    return norm(dev, &w->vlln, GR_ROW_LAYER, GR_VLLN_EPS, &net->vlln, err);
+    GR_TRY(add_norm(l, &w->llm_norm, GR_ROW_RMS, GR_LLM_EPS, &net->llm_norm));
+    return add_norm(l, &w->vlln, GR_ROW_LAYER, GR_VLLN_EPS, &net->vlln);
 }
 
 /* ---- matrices ---- */
@@ -102,10 +102,6 @@ static enum gr_status add_job(struct job_list *l, struct cpu_pack_job job, int k
         return gr_fail(l->err, GR_ERR_FORMAT, "the network has more than %d matrices", JOBS_MAX);
     }
     GR_TRY(gr_cpu_mat_plan(&job, k, l->err));
-    if (!gr_size_add(l->bytes, job.data_bytes, &l->bytes)) {
-        return gr_fail(l->err, GR_ERR_FORMAT, "the packed weights do not fit in memory");
-    }
-    l->bias_floats += gr_cpu_bias_floats(&job);
     l->jobs[l->n++] = job;
     return GR_OK;
 }
@@ -213,12 +209,35 @@ static void pack_share(int id, int n, void *arg)
     }
 }
 
-/* Packs matrix and bias; mat->data is set. */
-static enum gr_status pack_job(struct gr_device *dev, const struct cpu_pack_job *job, float *bias, struct gr_err *err)
+/* ---- places ---- */
+
+/* Sets every pointer into the store, or measures it. */
+static enum gr_status place(struct gr_device *dev, struct job_list *l, struct gr_store *s)
+{
+    for (int i = 0; i < l->n; i++) {
+        void *data;
+        GR_TRY(gr_store_take(s, l->jobs[i].data_bytes, 1, "packed weights", &data, l->err));
+        l->jobs[i].mat->data = data;
+    }
+    dev->weights_bytes = s->at;
+    for (int i = 0; i < l->n; i++) {
+        GR_TRY(gr_store_floats(s, gr_cpu_bias_floats(&l->jobs[i]), 1, "biases", &l->jobs[i].bias, l->err));
+        l->jobs[i].mat->bias = l->jobs[i].bias;
+    }
+    for (int i = 0; i < l->n_vectors; i++) {
+        GR_TRY(gr_store_floats(s, vector_floats(l->vectors[i].t), 1, "norm weights", &l->vectors[i].data, l->err));
+        *l->vectors[i].out = l->vectors[i].data;
+    }
+    return gr_cpu_place_constants(dev, s, l->err);
+}
+
+/* ---- filling ---- */
+
+/* Packs matrix and bias; mat->data and bias are set. */
+static enum gr_status pack_job(struct gr_device *dev, const struct cpu_pack_job *job, struct gr_err *err)
 {
     struct pack_run run = {.job = job};
-    job->mat->bias = bias;
-    if (!gr_cpu_bias_pack(job, bias)) {
+    if (!gr_cpu_bias_pack(job)) {
         return gr_fail(err, GR_ERR_FORMAT, "the bias of tensor %s%s holds NaN or infinity", job->src[0].w->name,
                        siblings(job));
     }
@@ -245,27 +264,27 @@ static void read_ahead(const struct job_list *l, int i)
 
 static enum gr_status pack_all(struct gr_device *dev, const struct gr_weights *w, struct job_list *l)
 {
-    float *bias;
-    GR_TRY(gr_big_alloc(l->bytes, "packed weights", &dev->weights, l->err));
-    dev->weights_bytes = l->bytes;
-    GR_TRY(gr_cpu_floats(dev, l->bias_floats, 1, "biases", &bias, l->err));
-    size_t at = 0;
+    size_t done = 0;
     for (int i = 0; i < READ_AHEAD; i++) {
         read_ahead(l, i);
     }
     for (int i = 0; i < l->n; i++) {
-        struct cpu_pack_job *job = &l->jobs[i];
+        const struct cpu_pack_job *job = &l->jobs[i];
         read_ahead(l, i + READ_AHEAD);
-        job->mat->data = (char *)dev->weights + at;
-        GR_TRY(pack_job(dev, job, bias, l->err));
+        GR_TRY(pack_job(dev, job, l->err));
         for (int s = 0; s < job->n_src; s++) {
             gr_snapshot_done(w->snap, job->src[s].w);
         }
-        at += job->data_bytes;
-        bias += gr_cpu_bias_floats(job);
+        done += job->data_bytes;
         if (dev->cfg.progress != NULL) {
-            dev->cfg.progress(dev->cfg.progress_user, "pack weights", at, l->bytes);
+            dev->cfg.progress(dev->cfg.progress_user, "pack weights", done, dev->weights_bytes);
         }
+    }
+    for (int i = 0; i < l->n_vectors; i++) {
+        const struct vector_job *v = &l->vectors[i];
+        const size_t n = vector_floats(v->t);
+        gr_tensor_to_f32(v->t, 0, n, v->data);
+        GR_TRY(gr_cpu_check_finite(v->data, n, v->t, l->err));
     }
     return GR_OK;
 }
@@ -278,35 +297,64 @@ enum gr_status gr_cpu_temp_mat(struct gr_device *dev, const struct cpu_source *s
     out->bytes = job.data_bytes + gr_cpu_bias_floats(&job) * sizeof(float);
     GR_TRY(gr_big_alloc(out->bytes, "AdaLN weights", &out->block, err));
     out->mat.data = out->block;
-    enum gr_status status = pack_job(dev, &job, (float *)((char *)out->block + job.data_bytes), err);
+    job.bias = (float *)((char *)out->block + job.data_bytes);
+    out->mat.bias = job.bias;
+    enum gr_status status = pack_job(dev, &job, err);
     if (status != GR_OK) {
         gr_big_free(out->block, out->bytes);
     }
     return status;
 }
 
+static enum gr_status list_all(struct gr_device *dev, const struct gr_weights *w, struct job_list *l)
+{
+    const struct gr_dims *d = &w->dims;
+    struct cpu_net *net = &dev->net;
+    net->vit = calloc((size_t)d->vit.layers, sizeof *net->vit);
+    net->llm = calloc((size_t)d->llm.layers, sizeof *net->llm);
+    net->dit = calloc((size_t)d->dit.layers, sizeof *net->dit);
+    net->out_norm = calloc(((size_t)d->dit.layers + 1) * (size_t)d->dit.steps, sizeof *net->out_norm);
+    l->jobs = malloc(JOBS_MAX * sizeof *l->jobs);
+    l->vectors = malloc(VECTORS_MAX * sizeof *l->vectors);
+    if (net->vit == NULL || net->llm == NULL || net->dit == NULL || net->out_norm == NULL || l->jobs == NULL ||
+        l->vectors == NULL) {
+        return gr_fail(l->err, GR_ERR_NOMEM, "no memory for the table of layers");
+    }
+    GR_TRY(list_backbone(dev, w, l));
+    GR_TRY(list_head(dev, w, l));
+    return list_vectors(dev, w, l);
+}
+
+/* A fresh, zeroed block for the store. */
+static enum gr_status new_block(struct gr_store *s, struct gr_err *err)
+{
+    gr_big_free(s->base, s->bytes);
+    s->base = NULL;
+    return gr_big_alloc(s->bytes, "packed weights", &s->base, err);
+}
+
+static enum gr_status fill_store(struct gr_device *dev, const struct gr_weights *w, struct job_list *l)
+{
+    struct gr_store measure = {.bytes = SIZE_MAX};
+    GR_TRY(list_all(dev, w, l));
+    GR_TRY(place(dev, l, &measure));
+    dev->store.bytes = measure.at;
+    GR_TRY(new_block(&dev->store, l->err));
+    bool warm = dev->cfg.cache_dir != NULL && gr_cache_read(&dev->cache, dev->store.base, dev->store.bytes);
+    if (!warm && dev->cache.note[0] != '\0') {
+        GR_TRY(new_block(&dev->store, l->err)); /* a damaged file may have left something in it */
+    }
+    GR_TRY(place(dev, l, &dev->store));
+    return warm ? GR_OK : pack_all(dev, w, l);
+}
+
 enum gr_status gr_cpu_load(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
 {
     dev->dims = w->dims;
     dev->net.embed = w->embed;
-    dev->net.vit = calloc((size_t)w->dims.vit.layers, sizeof *dev->net.vit);
-    dev->net.llm = calloc((size_t)w->dims.llm.layers, sizeof *dev->net.llm);
-    dev->net.dit = calloc((size_t)w->dims.dit.layers, sizeof *dev->net.dit);
-    struct job_list l = {.jobs = malloc(JOBS_MAX * sizeof *l.jobs), .err = err};
-    enum gr_status status = GR_OK;
-    if (dev->net.vit == NULL || dev->net.llm == NULL || dev->net.dit == NULL || l.jobs == NULL) {
-        status = gr_fail(err, GR_ERR_NOMEM, "no memory for the table of layers");
-    }
-    if (status == GR_OK) {
-        status = list_backbone(dev, w, &l);
-    }
-    if (status == GR_OK) {
-        status = list_head(dev, w, &l);
-    }
-    if (status == GR_OK) {
-        status = pack_all(dev, w, &l);
-    }
+    struct job_list l = {.err = err};
+    enum gr_status status = fill_store(dev, w, &l);
     free(l.jobs);
-    GR_TRY(status);
-    return load_vectors(dev, w, err);
+    free(l.vectors);
+    return status;
 }

@@ -143,7 +143,7 @@ bool gr_cpu_mat_pack(const struct cpu_pack_job *job, int p0, int p1)
     return ok;
 }
 
-bool gr_cpu_bias_pack(const struct cpu_pack_job *job, float *bias)
+bool gr_cpu_bias_pack(const struct cpu_pack_job *job)
 {
     bool ok = true;
     for (int p = 0; p < job->mat->panels; p++) {
@@ -154,7 +154,7 @@ bool gr_cpu_bias_pack(const struct cpu_pack_job *job, float *bias)
             size_t i = real ? (size_t)col + (src->per_slot ? (size_t)src->slot * (size_t)src->b->shape[1] : 0) : 0;
             float v = real ? gr_tensor_f32(src->b, i) : 0.0f;
             ok = ok && v - v == 0.0f;
-            bias[p * GR_PANEL + c] = v;
+            job->bias[p * GR_PANEL + c] = v;
         }
     }
     return ok;

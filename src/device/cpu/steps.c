@@ -15,13 +15,25 @@ void gr_cpu_share(const struct cpu_thread *t, int items, int *first, int *end)
 
 void gr_cpu_barrier(const struct cpu_thread *t) { gr_pool_barrier(t->dev->pool); }
 
+/* All threads must leave at the same layer, or the others wait at a barrier for ever. So only thread 0 looks at the flag, and everybody acts
+ * on what it saw one layer ago: a barrier lies between that write and these reads, and another one before the slot is written again. */
+bool gr_cpu_stop(struct cpu_thread *t)
+{
+    struct cpu_run *r = t->run;
+    const unsigned i = t->layer++;
+    if (t->id == 0) {
+        r->stop[i & 1] = r->in->cancel != NULL && atomic_load_explicit(r->in->cancel, memory_order_relaxed);
+    }
+    return r->stop[(i + 1) & 1];
+}
+
 void gr_cpu_pack(struct cpu_thread *t, const float *x, const int32_t *index, int m, int k,
                  const struct gr_row_norm *norm)
 {
     int r0, r1;
     gr_cpu_share(t, m, &r0, &r1);
     t->acts = (struct gr_acts){.m = m, .k = k, .k_pad = gr_pad16(k), .data = t->dev->s.pack};
-    t->dev->kernels.pack_rows(&t->acts, x, k, index, norm, r0, r1, t->dev->s.thread[t->id]);
+    t->run->kernels->pack_rows(&t->acts, x, k, index, norm, r0, r1, t->dev->s.thread[t->id]);
     gr_cpu_barrier(t);
 }
 
@@ -31,7 +43,7 @@ void gr_cpu_gemm(const struct cpu_thread *t, const struct gr_mat *w, const float
     gr_cpu_share(t, w->panels, &p0, &p1);
     const int columns = e == GR_EPI_SILU_MUL ? w->n / 2 : w->n;
     struct gr_gemm g = {.w = w, .a = &t->acts, .bias = bias, .out = out, .ldo = columns, .epilogue = e};
-    t->dev->kernels.gemm(&g, p0, p1, t->dev->s.thread[t->id]);
+    t->run->kernels->gemm(&g, p0, p1, t->dev->s.thread[t->id]);
     gr_cpu_barrier(t);
 }
 
@@ -61,7 +73,7 @@ void gr_cpu_attention(const struct cpu_thread *t, const struct cpu_heads *h)
                                  .d = h->d,
                                  .causal = h->causal,
                                  .scale = 1.0f / __builtin_sqrtf((float)h->d)};
-        t->dev->kernels.attention(&a, t->dev->s.thread[t->id]);
+        t->run->kernels->attention(&a, t->dev->s.thread[t->id]);
     }
     gr_cpu_barrier(t);
 }

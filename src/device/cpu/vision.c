@@ -104,18 +104,25 @@ static void connector(struct cpu_thread *t, int images)
     gr_cpu_tap(t, dev->s.features, rows, L, L, "mlp1.out");
 }
 
-void gr_cpu_vision(struct cpu_thread *t)
+bool gr_cpu_vision(struct cpu_thread *t)
 {
     struct gr_device *dev = t->dev;
     const int images = t->run->in->n_images, rows = images * dev->dims.vit.patches, D = dev->dims.vit.hidden;
     embed_patches(t, rows);
     for (int i = 0; i < dev->dims.vit.layers; i++) {
+        if (gr_cpu_stop(t)) {
+            return false;
+        }
         layer(t, rows, i);
     }
     int r0, r1;
     gr_cpu_share(t, rows, &r0, &r1);
-    dev->kernels.norm_rows(dev->s.x, D, dev->s.attn, D, D, &dev->net.vit_post, r0, r1);
+    t->run->kernels->norm_rows(dev->s.x, D, dev->s.attn, D, D, &dev->net.vit_post, r0, r1);
     gr_cpu_barrier(t);
     gr_cpu_tap(t, dev->s.attn, rows, D, D, "vit.out");
+    if (gr_cpu_stop(t)) {
+        return false;
+    }
     connector(t, images);
+    return true;
 }
