@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * boot.c: weights, tokenizer, device, model, warm-up, ready, in this order. Other programs read these log lines (packaging tools draw
+ * their checklist from them), so words and order come from one table and are not for rewording. */
+#include "server/boot.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "policy/demo.h"
+#include "policy/selfcheck.h"
+
+enum phase { WEIGHTS, TOKENIZER, DEVICE, PIPELINE, BUILT, WARMING, RUN, FIDELITY, WARMED, COMPLETE };
+
+static const struct {
+    const char *landmark; /* beginning of the log line */
+    const char *doing;    /* for /ready while it lasts; NULL: the one before goes on */
+} phases[] = {
+    [WEIGHTS] = {"Loading weights: ", "load weights"},
+    [TOKENIZER] = {"Tokenizer files: ", NULL},
+    [DEVICE] = {"Opening device ", "open device"},
+    [PIPELINE] = {"Loading pipeline: ", "load pipeline"},
+    [BUILT] = {"Model built in ", NULL},
+    [WARMING] = {"Warming up: ", "warm up"},
+    [RUN] = {"Warmup ", NULL},
+    [FIDELITY] = {"Warm-up fidelity vs golden fp32: ", NULL},
+    [WARMED] = {"Warmup complete ", NULL},
+    [COMPLETE] = {"Application startup complete", NULL},
+};
+
+enum { LINE_BYTES = 512, LOG_EVERY_MS = 5000 };
+
+struct gr_boot {
+    const struct gr_server_config *cfg;
+    const struct gr_service_config *names;
+    struct gr_service *service;
+    void (*on_end)(void *user);
+    void *user;
+    pthread_t thread;
+    bool joined;
+    double start_ms, told_ms; /* told: when the log last had a line */
+    _Atomic bool stop, done;
+    _Atomic(struct gr_policy *) policy; /* the main thread cancels through it */
+    enum gr_status status;              /* once done */
+    struct gr_err err;
+    struct gr_demo demo;
+    struct gr_selfcheck check;
+    struct gr_boot_facts facts;
+};
+
+/* ---- lines ---- */
+
+static void enter(struct gr_boot *b, enum phase phase, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void enter(struct gr_boot *b, enum phase phase, const char *fmt, ...)
+{
+    char detail[LINE_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(detail, sizeof detail, fmt, ap);
+    va_end(ap);
+    gr_log(GR_LOG_INFO, "%s%s", phases[phase].landmark, detail);
+    b->told_ms = gr_clock_ms();
+    if (phases[phase].doing != NULL) {
+        gr_service_set_phase(b->service, phases[phase].doing);
+    }
+}
+
+static double megabytes(double bytes) { return bytes / 1e6; }
+
+static void on_progress(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    struct gr_boot *b = user;
+    char text[96];
+    double share = total > 0 ? 100.0 * (double)done / (double)total : 0.0;
+    snprintf(text, sizeof text, "%.60s %.0f %%", what, share);
+    gr_service_set_phase(b->service, text);
+    if (gr_clock_ms() - b->told_ms >= LOG_EVERY_MS) {
+        b->told_ms = gr_clock_ms();
+        gr_log(GR_LOG_INFO, "%s (%.0f of %.0f MB)", text, megabytes((double)done), megabytes((double)total));
+        char note[160];
+        snprintf(note, sizeof note, "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=%s",
+                 text); /* a slow first start is no dead one */
+        gr_notify(b->cfg->notify_socket, note);
+    }
+}
+
+static void on_run(void *user, int k, int runs, double ms) { enter(user, RUN, "%d/%d: %.1f ms", k, runs, ms); }
+
+static void on_golden(void *user, const char *text)
+{
+    struct gr_boot *b = user;
+    gr_log(GR_LOG_INFO, "%s", text);
+    gr_service_set_phase(b->service, "compute golden");
+}
+
+/* ---- steps ---- */
+
+/* Bytes of the weight files, 0 when the folder cannot be read. */
+static double snapshot_bytes(const char *dir)
+{
+    double sum = 0.0;
+    DIR *d = opendir(dir);
+    struct dirent *entry;
+    while (d != NULL && (entry = readdir(d)) != NULL) {
+        char path[GR_PATH_BYTES];
+        struct stat st;
+        struct gr_err ignored;
+        if (gr_ends_with(entry->d_name, ".safetensors") && gr_path_join(path, dir, entry->d_name, &ignored) == GR_OK &&
+            stat(path, &st) == 0) {
+            sum += (double)st.st_size;
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d);
+    }
+    return sum;
+}
+
+/* The set of kernels that will run, known before the device is open. */
+static const char *kernels_of(const char *limit)
+{
+    unsigned flags = gr_cpu_detect();
+    struct gr_err ignored;
+    (void)gr_cpu_mask(limit, &flags, &ignored);
+    return (flags & GR_CPU_AVX512) != 0 ? "avx512" : (flags & GR_CPU_AVX2) != 0 ? "avx2" : "scalar";
+}
+
+static const char *cache_words(enum gr_cache_state state)
+{
+    switch (state) {
+    case GR_CACHE_OFF:
+        return "cache off";
+    case GR_CACHE_WARM:
+        return "cache path warm";
+    case GR_CACHE_WRITTEN:
+        return "cache path cold";
+    case GR_CACHE_UNWRITTEN:
+        return "cache path cold, not stored";
+    }
+    return "cache off";
+}
+
+static enum gr_status open_policy(struct gr_boot *b, struct gr_policy **policy, struct gr_err *err)
+{
+    const struct gr_server_config *c = b->cfg;
+    struct gr_options options = c->engine;
+    double start = gr_clock_ms();
+    options.progress = on_progress;
+    options.progress_user = b;
+    if (c->weights_repo != NULL && c->weights_revision != NULL) {
+        enter(b, WEIGHTS, "%s @ %s", c->weights_repo, c->weights_revision);
+    } else {
+        enter(b, WEIGHTS, "%s", c->snapshot_dir);
+    }
+    enter(b, TOKENIZER, "%s", options.tokenizer_dir != NULL ? options.tokenizer_dir : c->snapshot_dir);
+    enter(b, DEVICE, "%s (threads=%d, kernels=%s, policy=%s; %s; %s)", b->names->device, options.threads,
+          kernels_of(options.cpu), c->policy_name, c->threads_reason, gr_cpu_name());
+    enter(b, PIPELINE, "gr_policy_open(%s, embodiment %s, layout %s)", c->snapshot_dir,
+          options.embodiment != NULL ? options.embodiment : "gr1", c->layout);
+    GR_TRY(gr_policy_open(c->snapshot_dir, &options, policy, err));
+    atomic_store(&b->policy, *policy);
+    const struct gr_info *info = gr_policy_info(*policy);
+    b->facts.model_built_s = (gr_clock_ms() - start) / 1000.0;
+    if (info->cache_note != NULL) {
+        gr_log(GR_LOG_WARN, "%s", info->cache_note);
+    }
+    enter(b, BUILT, "%.1f s (weights %.0f MB, %d tensors, %.0f MB packed, %s)", b->facts.model_built_s,
+          megabytes(snapshot_bytes(c->snapshot_dir)), info->n_tensors, megabytes((double)info->weight_bytes),
+          cache_words(info->cache));
+    return GR_OK;
+}
+
+static enum gr_status warm_up(struct gr_boot *b, struct gr_policy *policy, struct gr_err *err)
+{
+    const struct gr_server_config *c = b->cfg;
+    const struct gr_selfcheck_config check = {.runs = c->warmup_runs,
+                                              .pcc_min = c->warmup_pcc_min,
+                                              .cache_dir = c->engine.cache_dir,
+                                              .on_run = on_run,
+                                              .on_golden = on_golden,
+                                              .user = b};
+    double start = gr_clock_ms();
+    GR_TRY(gr_demo_make(policy, &b->demo, err));
+    enter(b, WARMING, "%d predict%s of the %s demo observation", c->warmup_runs, c->warmup_runs == 1 ? "" : "s",
+          b->names->version);
+    enum gr_status status = gr_selfcheck_run(policy, &b->demo, &check, &b->check, err);
+    const struct gr_selfcheck *r = &b->check;
+    if (r->golden_note[0] != '\0') {
+        gr_log(GR_LOG_WARN, "%s", r->golden_note);
+    }
+    if (r->golden_actions != NULL) {
+        char pcc[32] = "undefined (constant)";
+        if (r->has_pcc) {
+            snprintf(pcc, sizeof pcc, "%.6f", r->pcc);
+        }
+        enter(b, FIDELITY, "actions PCC %s, max|d| %.2e, repeats max|d| %.1e (golden %s, %s)", pcc, r->max_abs,
+              r->repeat_max_abs, gr_golden_source_name(r->source), r->golden_kernels);
+    }
+    GR_TRY(status);
+    enter(b, WARMED, "(%d runs, %.1f s)", r->runs, (gr_clock_ms() - start) / 1000.0);
+    return GR_OK;
+}
+
+static enum gr_status go(struct gr_boot *b, struct gr_err *err)
+{
+    struct gr_policy *policy = NULL;
+    char ready[LINE_BYTES];
+    GR_TRY(open_policy(b, &policy, err));
+    if (atomic_load(&b->stop)) {
+        return gr_fail(err, GR_ERR_BUSY, "stopped during the start");
+    }
+    GR_TRY(warm_up(b, policy, err));
+    if (atomic_load(&b->stop)) {
+        return gr_fail(err, GR_ERR_BUSY, "stopped during the start");
+    }
+    b->facts.policy = policy;
+    b->facts.demo = &b->demo;
+    b->facts.check = &b->check;
+    b->facts.weights_repo = b->cfg->weights_repo;
+    b->facts.weights_revision = b->cfg->weights_revision;
+    b->facts.snapshot_dir = b->cfg->snapshot_dir;
+    b->facts.tokenizer_dir = b->cfg->engine.tokenizer_dir;
+    b->facts.policy_name = b->cfg->policy_name;
+    b->facts.threads_reason = b->cfg->threads_reason;
+    b->facts.boot_s = (gr_clock_ms() - b->start_ms) / 1000.0;
+    GR_TRY(gr_service_ready(b->service, &b->facts, err));
+    enter(b, COMPLETE, " (%.1f s)", b->facts.boot_s);
+    snprintf(ready, sizeof ready, "READY=1\nSTATUS=serving %s", b->names->model);
+    gr_notify(b->cfg->notify_socket, ready);
+    return GR_OK;
+}
+
+static void *boot_thread(void *arg)
+{
+    struct gr_boot *b = arg;
+    b->status = go(b, &b->err);
+    atomic_store(&b->done, true);
+    b->on_end(b->user);
+    return NULL;
+}
+
+/* ---- life of the thread ---- */
+
+enum gr_status gr_boot_start(const struct gr_server_config *cfg, const struct gr_service_config *names,
+                             struct gr_service *service, void (*on_end)(void *user), void *user, struct gr_boot **out,
+                             struct gr_err *err)
+{
+    struct gr_boot *b = calloc(1, sizeof *b);
+    if (b == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for the start");
+    }
+    b->cfg = cfg;
+    b->names = names;
+    b->service = service;
+    b->on_end = on_end;
+    b->user = user;
+    b->start_ms = b->told_ms = gr_clock_ms();
+    int code = gr_thread_start(&b->thread, boot_thread, b);
+    if (code != 0) {
+        free(b);
+        return gr_fail_errno(err, GR_ERR_DEVICE, code, "cannot start a thread");
+    }
+    *out = b;
+    return GR_OK;
+}
+
+bool gr_boot_done(struct gr_boot *b, enum gr_status *status, struct gr_err *err)
+{
+    if (!atomic_load(&b->done)) {
+        return false;
+    }
+    *status = b->status;
+    *err = b->err;
+    return true;
+}
+
+bool gr_boot_stop(struct gr_boot *b, double timeout_ms)
+{
+    struct timespec end;
+    if (b->joined) {
+        return true;
+    }
+    atomic_store(&b->stop, true);
+    struct gr_policy *policy = atomic_load(&b->policy);
+    if (policy != NULL && !atomic_load(&b->done)) {
+        gr_policy_set_cancel(policy, true);
+    }
+    (void)clock_gettime(CLOCK_REALTIME, &end);
+    long long ns = end.tv_nsec + (long long)(timeout_ms * 1e6);
+    end.tv_sec += (time_t)(ns / 1000000000);
+    end.tv_nsec = (long)(ns % 1000000000);
+    b->joined = pthread_timedjoin_np(b->thread, NULL, &end) == 0;
+    if (!b->joined) {
+        (void)pthread_detach(b->thread); /* the process ends under it */
+    }
+    return b->joined;
+}
+
+void gr_boot_free(struct gr_boot *b)
+{
+    if (b == NULL) {
+        return;
+    }
+    gr_selfcheck_free(&b->check);
+    gr_demo_free(&b->demo);
+    gr_policy_close(atomic_load(&b->policy));
+    free(b);
+}
