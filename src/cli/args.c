@@ -187,10 +187,23 @@ static enum gr_status store(const struct gr_arg *arg, void *values, const char *
     }
 }
 
+/* An option whose whole name is one letter: "-n 50" and "--n 50". */
+static bool is_letter(const struct all_args *all, const char *word)
+{
+    void *values;
+    for (int i = 0; arg_at(all, i, &values) != NULL; i++) {
+        const char *name = arg_at(all, i, &values)->name;
+        if (name[1] == '\0' && strcmp(name, word) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* One option at argv[*i]; moves *i to the last word it used. */
 static enum gr_status parse_option(int argc, char **argv, int *i, const struct all_args *all, struct gr_err *err)
 {
-    const char *word = argv[*i] + 2;
+    const char *word = argv[*i] + (argv[*i][1] == '-' ? 2 : 1);
     char name[WORD_MAX];
     size_t n = strcspn(word, "=");
     if (n >= sizeof name) {
@@ -230,7 +243,7 @@ enum gr_status gr_args_parse(int argc, char **argv, const struct gr_arg_set *set
             char help[] = "--help", *one[] = {help};
             int at = 0;
             status = parse_option(1, one, &at, &all, err);
-        } else if (options && argv[i][0] == '-' && argv[i][1] == '-') {
+        } else if (options && argv[i][0] == '-' && (argv[i][1] == '-' || is_letter(&all, argv[i] + 1))) {
             status = parse_option(argc, argv, &i, &all, err);
         } else if (options && argv[i][0] == '-' && argv[i][1] != '\0') {
             status = gr_fail(err, GR_ERR_USAGE, "unknown option %.80s; options are written --name, --help lists them",
@@ -297,7 +310,7 @@ void gr_args_help(struct gr_buf *out, const struct gr_arg *args, int n)
 {
     for (int i = 0; i < n; i++) {
         size_t start = out->len;
-        gr_buf_printf(out, "  --%s", args[i].name);
+        gr_buf_printf(out, "  %s%s", args[i].name[1] == '\0' ? "-" : "--", args[i].name);
         if (args[i].value != NULL) {
             gr_buf_printf(out, " %s", args[i].value);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * chunk_out.c: prints a chunk. The JSON has the fields of the service's /predict reply, so that a script works with both. */
+ * chunk_out.c: prints a chunk. The JSON is the service's /predict reply, made by the same function, so that a script works with both. */
 #include "cli/chunk_out.h"
 
 #include <inttypes.h>
@@ -11,129 +11,27 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "cli/compare.h"
-#include "cli/jsonout.h"
 #include "cli/plot.h"
+#include "server/reply.h"
 
 enum { CELL = 9, STEP_CELL = 4, GROUP_GAP = 2, SUBTITLE_BYTES = 160 };
 
-static const char *dtype_name(const struct gr_observation *obs)
-{
-    return obs->state_dtype == GR_STATE_F64 ? "float64" : "float32";
-}
-
-static void json_actions(struct gr_jw *w, const struct gr_info *info, const struct gr_chunk *chunk)
-{
-    gr_jw_object(w);
-    for (int g = 0, first = 0; g < info->n_action_groups; first += info->action_groups[g].dim, g++) {
-        gr_jw_key(w, info->action_groups[g].name);
-        gr_jw_array(w);
-        for (int s = 0; s < chunk->steps; s++) {
-            gr_jw_array(w);
-            for (int i = 0; i < info->action_groups[g].dim; i++) {
-                gr_jw_f32(w, chunk->actions[(size_t)s * (size_t)chunk->dim + (size_t)(first + i)]);
-            }
-            gr_jw_end_array(w);
-        }
-        gr_jw_end_array(w);
-    }
-    gr_jw_end_object(w);
-}
-
-static void json_images(struct gr_jw *w, const struct gr_chunk_view *v)
-{
-    gr_jw_object(w);
-    for (int c = 0; c < v->info->n_cameras; c++) {
-        const struct gr_frame *frame = &v->obs->frames[c];
-        gr_jw_key(w, v->info->cameras[c]);
-        gr_jw_object(w);
-        gr_jw_key(w, "frames");
-        gr_jw_int(w, v->info->frames_per_camera);
-        gr_jw_key(w, "received_hw");
-        gr_jw_array(w);
-        gr_jw_int(w, frame->height);
-        gr_jw_int(w, frame->width);
-        gr_jw_end_array(w);
-        gr_jw_end_object(w);
-    }
-    gr_jw_end_object(w);
-}
-
-static void json_timing(struct gr_jw *w, const struct gr_chunk_view *v)
-{
-    const struct gr_timing *t = &v->chunk->timing;
-    const struct {
-        const char *key;
-        double ms;
-    } rows[] = {{"decode", v->decode_ms},
-                {"encode", t->encode},
-                {"device", t->device},
-                {"decode_actions", t->decode_actions},
-                {"total", v->decode_ms + t->total}};
-    gr_jw_object(w);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        gr_jw_key(w, rows[i].key);
-        gr_jw_milli(w, rows[i].ms);
-    }
-    gr_jw_end_object(w);
-}
-
-static void json_keys(struct gr_jw *w, const struct gr_info *info)
-{
-    gr_jw_key(w, "action_horizon");
-    gr_jw_int(w, info->action_steps);
-    gr_jw_key(w, "action_keys");
-    gr_jw_array(w);
-    for (int g = 0; g < info->n_action_groups; g++) {
-        gr_jw_string(w, info->action_groups[g].name);
-    }
-    gr_jw_end_array(w);
-    gr_jw_key(w, "action_dims");
-    gr_jw_object(w);
-    for (int g = 0; g < info->n_action_groups; g++) {
-        gr_jw_key(w, info->action_groups[g].name);
-        gr_jw_int(w, info->action_groups[g].dim);
-    }
-    gr_jw_end_object(w);
-    gr_jw_key(w, "normalized");
-    gr_jw_bool(w, false);
-    gr_jw_key(w, "embodiment");
-    gr_jw_string(w, info->embodiment);
-    gr_jw_key(w, "embodiment_id");
-    gr_jw_int(w, info->embodiment_slot);
-    gr_jw_key(w, "version");
-    gr_jw_string(w, "n16");
-    gr_jw_key(w, "model");
-    char model[64];
-    snprintf(model, sizeof model, "GR00T-N1.6-3B-%s", info->device);
-    gr_jw_string(w, model);
-}
-
 void gr_chunk_json(const struct gr_chunk_view *v, struct gr_buf *out)
 {
-    struct gr_jw w = {.out = out};
-    gr_jw_object(&w);
-    gr_jw_key(&w, "actions");
-    json_actions(&w, v->info, v->chunk);
-    json_keys(&w, v->info);
-    gr_jw_key(&w, "images");
-    json_images(&w, v);
-    gr_jw_key(&w, "seq_len");
-    gr_jw_int(&w, v->chunk->n_tokens);
-    gr_jw_key(&w, "prompt_tokens");
-    gr_jw_int(&w, v->chunk->n_text);
-    gr_jw_key(&w, "state_dtype");
-    gr_jw_string(&w, dtype_name(v->obs));
-    gr_jw_key(&w, "noise_source");
-    gr_jw_string(&w, v->obs->noise_kind == GR_NOISE_SEED ? "seed" : "request");
-    gr_jw_key(&w, "seed");
-    if (v->obs->noise_kind == GR_NOISE_SEED) {
-        gr_jw_u64(&w, v->obs->seed);
-    } else {
-        gr_jw_null(&w);
+    char model[64];
+    struct gr_err err;
+    snprintf(model, sizeof model, "GR00T-N1.6-3B-%s", v->info->device);
+    const struct gr_reply_view reply = {.info = v->info,
+                                        .obs = v->obs,
+                                        .chunk = v->chunk,
+                                        .model = model,
+                                        .version = "n16",
+                                        .decode_ms = v->decode_ms,
+                                        .queue_ms = -1.0,
+                                        .total_ms = v->decode_ms + v->chunk->timing.total};
+    if (gr_reply_chunk(&reply, false, out, &err) != GR_OK) {
+        out->failed = true;
     }
-    gr_jw_key(&w, "timing_ms");
-    json_timing(&w, v);
-    gr_jw_end_object(&w);
 }
 
 static int group_width(const struct gr_group *g)

@@ -16,6 +16,7 @@ struct gr_chunk_view {
     double decode_ms;    /* reading and decoding the pictures */
 };
 
+/* out->failed when a value is not finite, which gr_policy_predict never returns, or without memory. */
 void gr_chunk_json(const struct gr_chunk_view *view, struct gr_buf *out);
 /* Table of steps x dims in blocks of groups no wider than `columns`, then one line of timings. */
 void gr_chunk_text(const struct gr_chunk_view *view, int columns, struct gr_buf *out);

@@ -22,10 +22,11 @@ struct gr_cli {
 };
 
 struct gr_command {
-    const char *name;     /* "predict", or two words: "bench engine" */
-    const char *summary;  /* one line for the list of commands */
-    const char *synopsis; /* what follows the name in the usage line */
-    const char *more;     /* paragraphs below the options; may be NULL */
+    const char *name;                      /* "predict", or two words: "bench engine" */
+    const char *summary;                   /* one line for the list of commands */
+    const char *synopsis;                  /* what follows the name in the usage line */
+    const char *more;                      /* paragraphs below the options; may be NULL */
+    void (*more_text)(struct gr_buf *out); /* and behind it, a text that is made; may be NULL */
     const struct gr_arg *args;
     int n_args;
     size_t options_bytes;     /* of the struct that `args` fills; at most GR_CLI_OPTIONS_BYTES */
@@ -35,10 +36,10 @@ struct gr_command {
                           struct gr_err *err);
 };
 
-enum { GR_CLI_OPTIONS_BYTES = 512 };
+enum { GR_CLI_OPTIONS_BYTES = 1024 };
 
-extern const struct gr_command gr_cmd_predict, gr_cmd_inspect, gr_cmd_synth, gr_cmd_check, gr_cmd_tokenize,
-    gr_cmd_bench_engine, gr_cmd_verify;
+extern const struct gr_command gr_cmd_predict, gr_cmd_serve, gr_cmd_inspect, gr_cmd_synth, gr_cmd_check,
+    gr_cmd_tokenize, gr_cmd_bench_engine, gr_cmd_verify, gr_cmd_smoke, gr_cmd_bench_http, gr_cmd_plot, gr_cmd_curl;
 
 /* Writes what `out` holds to stdout and empties it. GR_ERR_IO when the reader is gone or the disk is full. */
 enum gr_status gr_cli_flush(struct gr_cli *cli, struct gr_err *err);
@@ -47,6 +48,9 @@ enum gr_status gr_cli_write_file(const char *path, const struct gr_buf *buf, str
 
 /* Process exit code of a status: the only such table. */
 int gr_exit_code(enum gr_status status);
+
+/* Exit code after SIGINT or SIGTERM while no other handler is set, 130 at first. */
+void gr_cli_interrupt_code(int code);
 
 /* Highest resident memory of this process so far in bytes, 0 when unknown. */
 size_t gr_peak_rss_bytes(void);

@@ -11,7 +11,7 @@
 #include "cli/bench_meter.h"
 #include "cli/cli.h"
 #include "cli/flops.h"
-#include "cli/jsonout.h"
+#include "base/jsonout.h"
 #include "cli/obs_files.h"
 #include "cli/open_policy.h"
 #include "cli/settings.h"

@@ -8,7 +8,7 @@
 
 #include "cli/check_case.h"
 #include "cli/cli.h"
-#include "cli/jsonout.h"
+#include "base/jsonout.h"
 #include "cli/open_policy.h"
 #include "cli/settings.h"
 #include "cli/table.h"

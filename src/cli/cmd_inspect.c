@@ -9,7 +9,7 @@
 
 #include "base/fs.h"
 #include "cli/cli.h"
-#include "cli/jsonout.h"
+#include "base/jsonout.h"
 #include "cli/settings.h"
 #include "cli/table.h"
 

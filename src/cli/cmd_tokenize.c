@@ -9,7 +9,7 @@
 #include "base/fs.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
-#include "cli/jsonout.h"
+#include "base/jsonout.h"
 #include "cli/settings.h"
 #include "gr00t.h"
 #include "model/config.h"

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/jsonout.h"
+#include "base/jsonout.h"
 #include "cli/progress.h"
 #include "model/verify.h"
 

@@ -4,6 +4,7 @@
  * Nothing below this folder prints or exits; a command returns a status and this file turns it into one line on stderr. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdalign.h>
 #include <stdio.h>
@@ -18,11 +19,11 @@
 #include "cli/settings.h"
 #include "gr00t.h"
 
-static const struct gr_command *const commands[] = {&gr_cmd_predict, &gr_cmd_inspect,  &gr_cmd_synth,
-                                                    &gr_cmd_check,   &gr_cmd_tokenize, &gr_cmd_bench_engine,
-                                                    &gr_cmd_verify};
+static const struct gr_command *const commands[] = {
+    &gr_cmd_predict,      &gr_cmd_serve,  &gr_cmd_inspect, &gr_cmd_synth,      &gr_cmd_check, &gr_cmd_tokenize,
+    &gr_cmd_bench_engine, &gr_cmd_verify, &gr_cmd_smoke,   &gr_cmd_bench_http, &gr_cmd_plot,  &gr_cmd_curl};
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
-enum { EXIT_SNAPSHOT = 4, EXIT_INTERRUPTED = 130, EXIT_CLOSED_PIPE = 141 };
+enum { EXIT_SNAPSHOT = 4, EXIT_INTERRUPTED = 130, EXIT_CLOSED_PIPE = 141, REPORT_MS = 500 };
 
 /* The one place where a status becomes an exit code (documented in the man page). */
 int gr_exit_code(enum gr_status status)
@@ -79,27 +80,35 @@ static const struct gr_arg global_args[] = {
 };
 enum { N_GLOBAL_ARGS = sizeof global_args / sizeof global_args[0] };
 
+static volatile sig_atomic_t interrupted_code = EXIT_INTERRUPTED;
+
+void gr_cli_interrupt_code(int code) { interrupted_code = code; }
+
 static void on_interrupt(int sig)
 {
     (void)sig;
     gr_writer_unlink_all(); /* nothing half-written stays; files under their final names are complete */
-    _exit(EXIT_INTERRUPTED);
+    _exit(interrupted_code);
 }
 
 static volatile sig_atomic_t json_errors;
 
-/* A page of a mapped snapshot that is no longer behind the mapping: the file was cut short, or its disk fails. */
+/* A page of a mapped snapshot or cache file that is no longer behind the mapping: the file was cut short, or its disk fails. */
 static void on_bus_error(int sig)
 {
     static const char text[] =
-        "gr00t: a snapshot file became shorter while it was in use, or its disk cannot be read\n";
+        "gr00t: a mapped file (snapshot or cache) became shorter while it was in use, or its disk cannot be read\n";
     static const char json[] =
-        "{\"level\": \"error\", \"code\": \"format\", \"exit\": 4, \"msg\": \"a snapshot file became "
-        "shorter while it was in use, or its disk cannot be read\"}\n";
+        "{\"level\": \"error\", \"code\": \"format\", \"exit\": 4, \"msg\": \"a mapped file "
+        "(snapshot or cache) became shorter while it was in use, or its disk cannot be read\"}\n";
     (void)sig;
-    ssize_t n = json_errors ? write(STDERR_FILENO, json, sizeof json - 1) : write(STDERR_FILENO, text, sizeof text - 1);
-    (void)n;
     gr_writer_unlink_all();
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (poll(&out, 1, REPORT_MS) == 1) { /* else nobody reads */
+        ssize_t n =
+            json_errors ? write(STDERR_FILENO, json, sizeof json - 1) : write(STDERR_FILENO, text, sizeof text - 1);
+        (void)n;
+    }
     _exit(EXIT_SNAPSHOT);
 }
 
@@ -144,6 +153,16 @@ static void set_up_output(struct gr_cli *cli, const struct globals *g)
 static void report_error(const struct gr_cli *cli, const struct gr_err *err)
 {
     struct gr_buf line = {0};
+    if (gr_log_stamped()) { /* a service: its log may have a reader who stands still */
+        struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+        if (!cli->json_log) {
+            gr_log(GR_LOG_ERROR, "%s: %s", cli->command, err->msg);
+            return;
+        }
+        if (poll(&out, 1, REPORT_MS) != 1) {
+            return;
+        }
+    }
     if (cli->json_log) {
         gr_buf_puts(&line, "{\"level\": \"error\", \"command\": ");
         gr_buf_json_string(&line, cli->command != NULL ? cli->command : "");
@@ -194,6 +213,10 @@ static void command_help(struct gr_buf *out, const struct gr_command *cmd)
     gr_args_help(out, global_args, N_GLOBAL_ARGS);
     if (cmd->more != NULL) {
         gr_buf_printf(out, "\n%s\n", cmd->more);
+    }
+    if (cmd->more_text != NULL) {
+        gr_buf_puts(out, "\n");
+        cmd->more_text(out);
     }
 }
 

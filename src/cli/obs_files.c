@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "formats/npy.h"
+#include "server/request_state.h"
 
 /* 4096 x 4096 16-bit RGBA without compression is 134 MB. */
 enum { IMAGE_MAX_BYTES = 160 << 20, STATE_MAX_BYTES = 1 << 20, NOISE_MAX_BYTES = 64 << 20, LIST_BYTES = 320 };
@@ -28,17 +29,6 @@ static const char *camera_list(const struct gr_info *info, char list[LIST_BYTES]
     list[0] = '\0';
     for (int c = 0; c < info->n_cameras; c++) {
         append(list, info->cameras[c]);
-    }
-    return list;
-}
-
-static const char *group_list(const struct gr_info *info, char list[LIST_BYTES])
-{
-    list[0] = '\0';
-    for (int g = 0; g < info->n_state_groups; g++) {
-        char item[160];
-        snprintf(item, sizeof item, "%s (%d)", info->state_groups[g].name, info->state_groups[g].dim);
-        append(list, item);
     }
     return list;
 }
@@ -138,40 +128,16 @@ void gr_obs_images_free(struct gr_obs_images *images)
     *images = (struct gr_obs_images){0};
 }
 
-static enum gr_status parse_group(const struct gr_json *v, const char *what, const struct gr_group *group, double *out,
-                                  struct gr_err *err)
+enum gr_status gr_obs_state_parse(const struct gr_json *groups, const char *what, const struct gr_info *info,
+                                  double *state, struct gr_err *err)
 {
-    const char *name = group->name;
-    if (gr_json_kind(v) == GR_JSON_ARRAY && gr_json_len(v) > 0 && gr_json_kind(gr_json_at(v, 0)) == GR_JSON_ARRAY) {
-        if (gr_json_len(v) != 1) {
-            return gr_fail(err, GR_ERR_INPUT, "%s: state.%s has %zu rows, expected one row of %d numbers", what, name,
-                           gr_json_len(v), group->dim);
-        }
-        v = gr_json_at(v, 0);
-    }
-    if (gr_json_kind(v) != GR_JSON_ARRAY) {
-        return gr_fail(err, GR_ERR_INPUT, "%s: state.%s is %s, expected a list of %d numbers", what, name,
-                       gr_json_kind_name(gr_json_kind(v)), group->dim);
-    }
-    if (gr_json_len(v) != (size_t)group->dim) {
-        return gr_fail(err, GR_ERR_INPUT, "%s: state.%s has %zu values, expected %d", what, name, gr_json_len(v),
-                       group->dim);
-    }
-    for (int i = 0; i < group->dim; i++) {
-        const struct gr_json *x = gr_json_at(v, (size_t)i);
-        if (!gr_json_is_number(x)) {
-            return gr_fail(err, GR_ERR_INPUT, "%s: state.%s[%d] is %s, expected a number", what, name, i,
-                           gr_json_kind_name(gr_json_kind(x)));
-        }
-        out[i] = gr_json_number(x);
-        if (!isfinite(out[i])) {
-            return gr_fail(err, GR_ERR_INPUT, "%s: state.%s[%d] is not finite", what, name, i);
-        }
-    }
-    return GR_OK;
+    struct gr_request_error why;
+    struct gr_err inner = {0};
+    enum gr_status status = gr_request_state(groups, info, false, state, &why, &inner);
+    return status == GR_OK ? GR_OK : gr_fail(err, GR_ERR_INPUT, "%s: %s", what, inner.msg);
 }
 
-static bool known_group(const struct gr_info *info, const char *name)
+static bool has_group(const struct gr_info *info, const char *name)
 {
     for (int g = 0; g < info->n_state_groups; g++) {
         if (strcmp(info->state_groups[g].name, name) == 0) {
@@ -181,37 +147,12 @@ static bool known_group(const struct gr_info *info, const char *name)
     return false;
 }
 
-enum gr_status gr_obs_state_parse(const struct gr_json *groups, const char *what, const struct gr_info *info,
-                                  double *state, struct gr_err *err)
-{
-    char list[LIST_BYTES];
-    if (gr_json_kind(groups) != GR_JSON_OBJECT) {
-        return gr_fail(err, GR_ERR_INPUT, "%s: state is %s, expected an object of groups: %s", what,
-                       gr_json_kind_name(gr_json_kind(groups)), group_list(info, list));
-    }
-    for (void *it = gr_json_first(groups); it != NULL; it = gr_json_next(groups, it)) {
-        if (!known_group(info, gr_json_key(it))) {
-            return gr_fail(err, GR_ERR_INPUT, "%s: unknown state group \"%.80s\", expected: %s", what, gr_json_key(it),
-                           group_list(info, list));
-        }
-    }
-    for (int g = 0, offset = 0; g < info->n_state_groups; offset += info->state_groups[g].dim, g++) {
-        const struct gr_json *v = gr_json_get(groups, info->state_groups[g].name);
-        if (v == NULL) {
-            return gr_fail(err, GR_ERR_INPUT, "%s: state group %s is missing, expected: %s", what,
-                           info->state_groups[g].name, group_list(info, list));
-        }
-        GR_TRY(parse_group(v, what, &info->state_groups[g], state + offset, err));
-    }
-    return GR_OK;
-}
-
 enum gr_status gr_obs_state_read(const char *path, const struct gr_info *info, double **state, struct gr_err *err)
 {
     struct gr_json *root = NULL;
     GR_TRY(gr_json_read(path, STATE_MAX_BYTES, GR_ERR_INPUT, &root, err));
     const struct gr_json *groups = root, *inner = gr_json_get(root, "state");
-    if (inner != NULL && !known_group(info, "state")) {
+    if (inner != NULL && !has_group(info, "state")) {
         groups = inner; /* the shape of a recorded observation */
     }
     double *values = calloc((size_t)info->state_dim + 1, sizeof *values);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plot.h: an action chunk as an SVG picture: one panel per action dimension. Equal input gives equal bytes. */
+ * plot.h: an action chunk as a picture, SVG or PNG: one panel per action dimension. Equal input gives equal bytes. */
 #ifndef GR_CLI_PLOT_H
 #define GR_CLI_PLOT_H
 
+#include <stdbool.h>
+
 #include "base/buf.h"
+#include "base/err.h"
 #include "gr00t.h"
 
 struct gr_plot {
@@ -18,5 +21,10 @@ struct gr_plot {
 
 /* Appends the whole SVG document. Values that are not finite leave a gap in their line. */
 void gr_plot_svg(const struct gr_plot *plot, struct gr_buf *out);
+
+/* This program was built with cairo. */
+bool gr_plot_has_png(void);
+/* Appends a PNG file. GR_ERR_USAGE without cairo; GR_ERR_NOMEM, also for a picture larger than cairo can make. */
+enum gr_status gr_plot_png(const struct gr_plot *plot, struct gr_buf *out, struct gr_err *err);
 
 #endif

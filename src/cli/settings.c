@@ -8,14 +8,62 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static const char *env(const char *name)
+static const char *const *own_env; /* a test's list, NULL: environ */
+
+void gr_settings_use_env(const char *const *variables) { own_env = variables; }
+
+const char *gr_settings_env_at(int i)
 {
-    const char *v = getenv(name);
-    return v != NULL && *v != '\0' ? v : NULL;
+    static const char *const none[] = {NULL};
+    const char *const *list = own_env != NULL ? own_env : environ != NULL ? (const char *const *)environ : none;
+    return list[i];
 }
 
+const char *gr_settings_env(const char *name)
+{
+    size_t n = strlen(name);
+    for (int i = 0; gr_settings_env_at(i) != NULL; i++) {
+        const char *v = gr_settings_env_at(i);
+        if (strncmp(v, name, n) == 0 && v[n] == '=') {
+            return v[n + 1] != '\0' ? v + n + 1 : NULL;
+        }
+    }
+    return NULL;
+}
+
+static const char *env(const char *name) { return gr_settings_env(name); }
+
 static const char *flag_or_env(const char *flag, const char *name) { return flag != NULL ? flag : env(name); }
+
+enum gr_status gr_settings_int(const char *name, const char *text, long min, long max, long *out, struct gr_err *err)
+{
+    char *end = NULL;
+    bool digits = *text != '\0' && strspn(text, "0123456789") == strlen(text);
+    errno = 0;
+    long v = digits ? strtol(text, &end, 10) : 0;
+    if (!digits || errno != 0 || v < min || v > max) {
+        return gr_fail(err, GR_ERR_USAGE, "%s is \"%.80s\", expected a whole number from %ld to %ld", name, text, min,
+                       max);
+    }
+    *out = v;
+    return GR_OK;
+}
+
+enum gr_status gr_settings_real(const char *name, const char *text, double min, double max, double *out,
+                                struct gr_err *err)
+{
+    /* The program never calls setlocale, so strtod reads a point. No sign, no exponent, no hexadecimal. */
+    char *end = NULL;
+    bool plain = *text != '\0' && strspn(text, "0123456789.") == strlen(text);
+    double v = plain ? strtod(text, &end) : 0.0;
+    if (!plain || end == text || *end != '\0' || !(v >= min && v <= max)) {
+        return gr_fail(err, GR_ERR_USAGE, "%s is \"%.80s\", expected a number from %g to %g", name, text, min, max);
+    }
+    *out = v;
+    return GR_OK;
+}
 
 bool gr_settings_no_color(void)
 {
@@ -45,15 +93,32 @@ enum gr_status gr_settings_threads(const struct gr_arg_int *flag, int *out, stru
     if (flag->given) {
         *out = (int)flag->value;
     } else if (text != NULL) {
-        char *end;
-        errno = 0;
-        long v = strtol(text, &end, 10);
-        if (*end != '\0' || errno != 0 || v < 1 || v > GR_POOL_THREADS_MAX) {
-            return gr_fail(err, GR_ERR_USAGE, "GR00T_THREADS is \"%s\", expected a whole number from 1 to %d", text,
-                           GR_POOL_THREADS_MAX);
-        }
+        long v = 0;
+        GR_TRY(gr_settings_int("GR00T_THREADS", text, 1, GR_POOL_THREADS_MAX, &v, err));
         *out = (int)v;
     }
+    return GR_OK;
+}
+
+enum gr_status gr_settings_policy(const char *flag, const char *arena, const char **out, struct gr_err *err)
+{
+    static const struct {
+        const char *arena, *policy;
+    } stands_for[] = {{"auto", "auto"}, {"bf16", "balanced"}, {"bfp8_b", "mixed"}};
+    const char *name = flag_or_env(flag, "GR00T_POLICY"), *from_arena = NULL;
+    for (size_t i = 0; arena != NULL && i < sizeof stands_for / sizeof stands_for[0]; i++) {
+        from_arena = strcmp(arena, stands_for[i].arena) == 0 ? stands_for[i].policy : from_arena;
+    }
+    if (arena != NULL && from_arena == NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "GR00T_MK_ARENA_DTYPE is \"%.80s\", expected auto, bf16 or bfp8_b", arena);
+    }
+    if (name == NULL && from_arena != NULL && strcmp(from_arena, "auto") != 0) {
+        return gr_fail(err, GR_ERR_USAGE,
+                       "GR00T_MK_ARENA_DTYPE is \"%s\", which asks for policy %s; this build has: exact", arena,
+                       from_arena);
+    }
+    bool chosen = name != NULL && strcmp(name, "auto") != 0 && strcmp(name, "mixed_dit") != 0;
+    *out = chosen ? name : "exact"; /* the engine refuses what it does not know */
     return GR_OK;
 }
 
@@ -92,29 +157,14 @@ static bool has_tokenizer(const char *dir)
     return (has_file(dir, "vocab.json") && has_file(dir, "merges.txt")) || has_file(dir, "tokenizer.json");
 }
 
-/* Snapshot folder of Qwen/Qwen3-1.7B in the Hub cache: refs/main holds the revision. False when the cache has none; `out` then
- * names the model's folder for the message. */
+/* Snapshot folder of Qwen/Qwen3-1.7B in the Hub cache. False when the cache has none; `out` then names the model's folder for the
+ * message. */
 static bool hub_tokenizer(char out[GR_PATH_BYTES])
 {
-    char root[GR_PATH_BYTES], model[GR_PATH_BYTES], path[GR_PATH_BYTES];
+    struct gr_hub_place place;
     struct gr_err ignored;
-    out[0] = '\0';
-    if (gr_settings_hub_root(root, &ignored) != GR_OK ||
-        gr_path_join(model, root, "models--Qwen--Qwen3-1.7B", &ignored) != GR_OK) {
-        return false;
-    }
-    strcpy(out, model);
-    char *revision = NULL;
-    size_t n;
-    if (gr_path_join(path, model, "refs/main", &ignored) != GR_OK ||
-        gr_fs_read(path, 256, &revision, &n, &ignored) != GR_OK) {
-        return false;
-    }
-    revision[strcspn(revision, " \r\n")] = '\0';
-    bool plain = revision[0] != '\0' && strchr(revision, '/') == NULL && strcmp(revision, "..") != 0;
-    bool found = plain && gr_path_join(path, model, "snapshots", &ignored) == GR_OK &&
-                 gr_path_join(out, path, revision, &ignored) == GR_OK && has_tokenizer(out);
-    free(revision);
+    bool found = gr_hub_find("Qwen/Qwen3-1.7B", NULL, &place, &ignored) == GR_OK && has_tokenizer(place.dir);
+    strcpy(out, found ? place.dir : place.model);
     return found;
 }
 
@@ -163,7 +213,7 @@ enum gr_status gr_settings_engine(const char *dir, const struct gr_engine_flags 
     memset(out, 0, sizeof *out);
     out->engine.embodiment = gr_settings_embodiment(flags->embodiment);
     out->engine.device = flag_or_env(flags->device, "GR00T_DEVICE");
-    out->engine.precision = flag_or_env(flags->policy, "GR00T_POLICY");
+    GR_TRY(gr_settings_policy(flags->policy, NULL, &out->engine.precision, err));
     out->engine.cpu = flag_or_env(flags->cpu, "GR00T_CPU");
     GR_TRY(gr_settings_threads(&flags->threads, &out->engine.threads, err));
     char config[GR_PATH_BYTES];

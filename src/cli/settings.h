@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * settings.h: command-line option, else GR00T_* variable, else default. The only file that reads the environment is
- * settings.c; everything below receives plain values. */
+ * settings.c (settings_hub.c and settings_serve.c ask it); everything below receives plain values. */
 #ifndef GR_CLI_SETTINGS_H
 #define GR_CLI_SETTINGS_H
 
@@ -11,6 +11,18 @@
 #include "base/thread_pool.h"
 #include "cli/args.h"
 #include "gr00t.h"
+
+/* Value of a variable, NULL when it is not set or empty. */
+const char *gr_settings_env(const char *name);
+/* Variable i of the environment, "NAME=value"; NULL behind the last one. */
+const char *gr_settings_env_at(int i);
+/* For tests: this list, which ends with NULL, takes the place of the environment; NULL: the process's own again. */
+void gr_settings_use_env(const char *const *variables);
+
+/* Strict numbers, digits only: GR_ERR_USAGE "NAME is "x", expected ..." for anything else. */
+enum gr_status gr_settings_int(const char *name, const char *text, long min, long max, long *out, struct gr_err *err);
+enum gr_status gr_settings_real(const char *name, const char *text, double min, double max, double *out,
+                                struct gr_err *err);
 
 /* The engine options that several commands share; a member of their options struct. */
 struct gr_engine_flags {
@@ -36,7 +48,7 @@ struct gr_engine_flags {
          .kind = GR_ARG_STRING,                                                                                      \
          .offset = offsetof(type, m.policy),                                                                         \
          .value = "NAME",                                                                                            \
-         .help = "number formats; exact: fp32 [GR00T_POLICY, exact]"},                                               \
+         .help = "number formats; exact: fp32 [GR00T_POLICY, auto: exact]"},                                         \
         {.name = "device",                                                                                           \
          .kind = GR_ARG_STRING,                                                                                      \
          .offset = offsetof(type, m.device),                                                                         \
@@ -69,9 +81,36 @@ enum gr_status gr_settings_tokenizer(const char *dir, const char *flag, char out
 const char *gr_settings_embodiment(const char *flag);
 /* --threads, GR00T_THREADS, 0. */
 enum gr_status gr_settings_threads(const struct gr_arg_int *flag, int *out, struct gr_err *err);
+/* Number formats for the engine: --policy, GR00T_POLICY, then what arena (value of GR00T_MK_ARENA_DTYPE, may be NULL) stands for;
+ * auto and mixed_dit are resolved to what this build serves. */
+enum gr_status gr_settings_policy(const char *flag, const char *arena, const char **out, struct gr_err *err);
 /* Folder of the Hub cache: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub,
  * ~/.cache/huggingface/hub. GR_ERR_USAGE when none of them is set. */
 enum gr_status gr_settings_hub_root(char out[GR_PATH_BYTES], struct gr_err *err);
+/* A snapshot in the Hub cache. */
+enum { GR_HUB_NAME_BYTES = 256 };
+struct gr_hub_place {
+    char model[GR_PATH_BYTES]; /* the repository's folder, filled in also on failure; "" when there is no cache */
+    char dir[GR_PATH_BYTES];   /* its snapshot */
+    char commit[GR_HUB_NAME_BYTES];
+};
+/* revision: a commit, or a name in refs/; NULL: "main". Nothing is downloaded. GR_ERR_FORMAT says what was looked for and which command would fetch it;
+ * GR_ERR_USAGE: repo or revision cannot be one, no cache folder. */
+enum gr_status gr_hub_find(const char *repo, const char *revision, struct gr_hub_place *out, struct gr_err *err);
+
+/* Where the weights are. */
+struct gr_weights_flags {
+    const char *model, *hf_model, *revision;
+};
+struct gr_weights_place {
+    char dir[GR_PATH_BYTES];
+    char repo[GR_HUB_NAME_BYTES], revision[GR_HUB_NAME_BYTES]; /* "" when unknown: a folder outside the Hub cache */
+};
+/* --model, GR00T_WEIGHTS_DIR: a folder; --hf-model, HF_MODEL: a folder, or a repository with --revision, TT_WEIGHTS_REVISION. Statuses of gr_hub_find;
+ * GR_ERR_USAGE when nothing was named. */
+enum gr_status gr_settings_weights(const struct gr_weights_flags *flags, struct gr_weights_place *out,
+                                   struct gr_err *err);
+
 /* NO_COLOR is set, or the terminal is dumb. */
 bool gr_settings_no_color(void);
 

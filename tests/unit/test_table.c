@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/compare.h"
-#include "cli/jsonout.h"
+#include "base/jsonout.h"
 #include "cli/table.h"
 
 static void columns_are_aligned_and_lines_have_no_blanks_at_the_end(void **state)

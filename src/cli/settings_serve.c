@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * settings_serve.c: the options of `gr00t serve`. Everything that can be refused without opening the weights is refused here, before
+ * a port is taken. */
+#include "cli/settings_serve.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "cli/variables.h"
+#include "device/device.h"
+#include "model/config.h"
+#include "policy/selfcheck.h"
+
+enum {
+    QUEUE = 8,
+    CONNECTIONS = 4096,
+    HEAD_BYTES = 16 << 10,
+    WARMUP_RUNS = 3,
+    KEY_FILE_MAX = 4096,
+    PEM_MAX = 1 << 20,
+    TEXT_GR1 = 24,
+    TEXT_GR1_LONG = 152,
+    TEXT_AUTO = 8000,     /* 2,000 characters of four bytes, a token each */
+    IMAGE_TOKENS = 81,    /* of the layouts gr1 and gr1_long_text */
+    TEMPLATE_TOKENS = 64, /* more than the prompt has around text and pictures */
+    MARKER_TOKENS = 16    /* and around each picture */
+};
+#define BODY_BYTES ((int64_t)96 << 20)
+#define BODIES_BYTES ((size_t)512 << 20)
+#define WARMUP_PCC_MIN 0.999
+#define HEAD_S 10.0
+#define BODY_S 30.0
+#define IDLE_S 60.0
+#define DRAIN_S 8.0
+#define SECONDS_MAX 86400.0
+
+static const char *flag_or_env(const char *flag, const char *name)
+{
+    return flag != NULL ? flag : gr_settings_env(name);
+}
+
+/* ---- variables ---- */
+
+/* GR00T_NUM_CQ=1: the user measures the default and does not know it. */
+static void warn_of_unknown_variables(void)
+{
+    for (int i = 0; gr_settings_env_at(i) != NULL; i++) {
+        const char *entry = gr_settings_env_at(i);
+        char name[80];
+        bool known;
+        size_t n = strcspn(entry, "=");
+        if (strncmp(entry, "GR00T_", 6) != 0 || n >= sizeof name) {
+            continue;
+        }
+        snprintf(name, sizeof name, "%.*s", (int)n, entry);
+        const char *near = gr_variable_near(name, &known);
+        if (!known) {
+            gr_log(GR_LOG_WARN, "variable %s is unknown and changes nothing%s%s%s", name,
+                   near != NULL ? ", did you mean " : "", near != NULL ? near : "", near != NULL ? "?" : "");
+        }
+    }
+}
+
+static const char *card_flag(const struct gr_serve_flags *f, const char *name)
+{
+    const struct {
+        const char *name, *flag;
+    } flags[] = {{"GR00T_VERSION", f->model_version},
+                 {"GR00T_TRACE_LAYOUT", f->trace_layout},
+                 {"GR00T_DIT_BACKEND", f->dit_backend},
+                 {"GR00T_NUM_CQS", f->num_cqs},
+                 {"TT_MESH_SHAPE", f->mesh_shape},
+                 {"TT_DEVICE_ID", f->device_id},
+                 {"TT_METAL_VISIBLE_DEVICES", f->visible_devices}};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if (strcmp(flags[i].name, name) == 0) {
+            return flags[i].flag;
+        }
+    }
+    return NULL;
+}
+
+/* What concerns the card only: the values of the card's own package pass and are noted in one line, others are refused. */
+static enum gr_status check_card_variables(const struct gr_serve_flags *f, struct gr_err *err)
+{
+    struct gr_buf note = {0};
+    for (int i = 0; i < gr_n_variables; i++) {
+        const struct gr_variable *v = &gr_variables[i];
+        const char *flag = v->kind == GR_VARIABLE_CARD ? card_flag(f, v->name) : NULL;
+        const char *value = v->kind == GR_VARIABLE_USED ? NULL : flag_or_env(flag, v->name);
+        if (value == NULL) {
+            continue;
+        }
+        if (v->kind == GR_VARIABLE_CARD && strcmp(value, v->accepted) != 0) {
+            gr_buf_free(&note);
+            return gr_fail(err, GR_ERR_USAGE, "%s is \"%.80s\"; on the CPU only \"%s\" is accepted",
+                           flag != NULL ? v->flag : v->name, value, v->accepted);
+        }
+        gr_buf_printf(&note, "%s%s=%.60s", note.len > 0 ? ", " : "", v->name, value);
+    }
+    if (note.len > 0 && !note.failed) {
+        gr_log(GR_LOG_INFO, "on the CPU these change nothing: %s", note.data);
+    }
+    gr_buf_free(&note);
+    return GR_OK;
+}
+
+/* ---- numbers ---- */
+
+static enum gr_status seconds(const char *option, const char *text, double fallback, double *out, struct gr_err *err)
+{
+    *out = fallback;
+    return text == NULL ? GR_OK : gr_settings_real(option, text, 0.0, SECONDS_MAX, out, err);
+}
+
+static enum gr_status set_limits(const struct gr_serve_flags *f, struct gr_server_config *c, struct gr_err *err)
+{
+    int64_t body = f->body_limit.given ? f->body_limit.value : BODY_BYTES;
+    c->limits = (struct gr_http_limits){.connections = f->connections.given ? (int)f->connections.value : CONNECTIONS,
+                                        .head_bytes = HEAD_BYTES,
+                                        .body_bytes = (size_t)body,
+                                        .bodies_bytes = (size_t)body > BODIES_BYTES ? (size_t)body : BODIES_BYTES};
+    c->queue = f->queue.given ? (int)f->queue.value : QUEUE;
+    GR_TRY(seconds("--head-s", f->head_s, HEAD_S, &c->limits.head_s, err));
+    GR_TRY(seconds("--body-s", f->body_s, BODY_S, &c->limits.body_s, err));
+    GR_TRY(seconds("--idle-s", f->idle_s, IDLE_S, &c->limits.idle_s, err));
+    GR_TRY(seconds("--drain-s", f->drain_s, DRAIN_S, &c->drain_s, err));
+    const char *runs = gr_settings_env("GR00T_WARMUP_RUNS"), *pcc = gr_settings_env("GR00T_WARMUP_PCC_MIN");
+    long n = WARMUP_RUNS;
+    if (!f->warmup_runs.given && runs != NULL) {
+        GR_TRY(gr_settings_int("GR00T_WARMUP_RUNS", runs, 1, GR_WARMUP_RUNS_MAX, &n, err));
+    }
+    c->warmup_runs = f->warmup_runs.given ? (int)f->warmup_runs.value : (int)n;
+    c->warmup_pcc_min = WARMUP_PCC_MIN;
+    if (f->warmup_pcc_min != NULL) {
+        return gr_settings_real("--warmup-pcc-min", f->warmup_pcc_min, 0.0, 1.0, &c->warmup_pcc_min, err);
+    }
+    return pcc == NULL ? GR_OK : gr_settings_real("GR00T_WARMUP_PCC_MIN", pcc, 0.0, 1.0, &c->warmup_pcc_min, err);
+}
+
+/* ---- files ---- */
+
+static enum gr_status read_pem(const char *path, char **out, struct gr_err *err)
+{
+    size_t n = 0;
+    return path == NULL ? GR_OK : gr_fs_read(path, PEM_MAX, out, &n, err);
+}
+
+static enum gr_status read_key(const char *path, char **out, struct gr_err *err)
+{
+    static const char blank[] = " \t\r\n";
+    char *text = NULL;
+    size_t n = 0, lead;
+    struct stat st;
+    GR_TRY(gr_fs_read(path, KEY_FILE_MAX, &text, &n, err));
+    while (n > 0 && strchr(blank, text[n - 1]) != NULL) {
+        n--;
+    }
+    bool plain = true;
+    for (lead = 0; lead < n && strchr(blank, text[lead]) != NULL; lead++) {
+    }
+    for (size_t i = lead; i < n; i++) {
+        plain = plain && text[i] > ' ' && text[i] < 127; /* what a header can carry */
+    }
+    if (n == lead || !plain) {
+        free(text);
+        return gr_fail(err, GR_ERR_USAGE, "--api-key-file %s %s", path,
+                       n == lead ? "is empty" : "holds more than one word of printable ASCII");
+    }
+    memmove(text, text + lead, n - lead);
+    text[n - lead] = '\0';
+    *out = text;
+    if (stat(path, &st) == 0 && (st.st_mode & S_IROTH) != 0) {
+        gr_log(GR_LOG_WARN, "%s can be read by every user of this machine; chmod 600 %s", path, path);
+    }
+    return GR_OK;
+}
+
+static enum gr_status set_access(const struct gr_serve_flags *f, struct gr_serve_settings *out, struct gr_err *err)
+{
+    struct gr_server_config *c = &out->server;
+    const char *origin = f->cors_origin;
+    if ((f->tls_cert != NULL) != (f->tls_key != NULL)) {
+        return gr_fail(err, GR_ERR_USAGE, "--tls-cert and --tls-key belong together");
+    }
+    if (origin != NULL && strcmp(origin, "*") == 0 && f->api_key_file != NULL) {
+        return gr_fail(
+            err, GR_ERR_USAGE,
+            "--cors-origin \"*\" opens the service to every web page, which a key is to prevent; name the page's origin");
+    }
+    bool url = origin != NULL && (strncmp(origin, "http://", 7) == 0 || strncmp(origin, "https://", 8) == 0);
+    for (const char *p = origin; p != NULL && *p != '\0'; p++) {
+        url = url && *p > ' ' && *p < 127 && *p != ',';
+    }
+    if (origin != NULL && strcmp(origin, "*") != 0 && !url) {
+        return gr_fail(err, GR_ERR_USAGE, "--cors-origin is \"%.80s\", expected \"*\" or http://HOST[:PORT]", origin);
+    }
+    GR_TRY(read_pem(f->tls_cert, &out->tls_cert, err));
+    GR_TRY(read_pem(f->tls_key, &out->tls_key, err));
+    if (f->api_key_file != NULL) {
+        GR_TRY(read_key(f->api_key_file, &out->api_key, err));
+    }
+    c->tls_cert = out->tls_cert;
+    c->tls_key = out->tls_key;
+    c->api_key = out->api_key;
+    c->cors_origin = origin;
+    return GR_OK;
+}
+
+static enum gr_status set_listen(const struct gr_serve_flags *f, struct gr_server_config *c, struct gr_err *err)
+{
+    if (f->unix_path != NULL && (f->host != NULL || f->port.given)) {
+        return gr_fail(err, GR_ERR_USAGE, "--unix excludes --host and --port");
+    }
+    c->listen = (struct gr_listen_config){
+        .host = f->host, .port = f->port.given ? (int)f->port.value : 0, .unix_path = f->unix_path, .inherited_fd = -1};
+    c->notify_socket = gr_settings_env("NOTIFY_SOCKET");
+    return gr_listen_inherited(gr_settings_env("LISTEN_PID"), gr_settings_env("LISTEN_FDS"), &c->listen.inherited_fd,
+                               err);
+}
+
+/* ---- cache ---- */
+
+static bool one_of(const char *text, const char *a, const char *b, const char *c)
+{
+    return strcmp(text, a) == 0 || strcmp(text, b) == 0 || strcmp(text, c) == 0;
+}
+
+static enum gr_status set_cache(const char *flag, struct gr_serve_settings *out, struct gr_err *err)
+{
+    const char *by = flag != NULL                             ? "--cache"
+                     : gr_settings_env("GR00T_CACHE") != NULL ? "GR00T_CACHE"
+                                                              : "GR00T_TT_CACHE";
+    const char *dir = flag != NULL ? flag : gr_settings_env(by), *user = gr_settings_env("XDG_CACHE_HOME");
+    if (dir != NULL && one_of(dir, "off", "0", "false")) {
+        return GR_OK;
+    }
+    if (dir != NULL && one_of(dir, "on", "1", "true")) {
+        return gr_fail(err, GR_ERR_USAGE, "%s is \"%s\", expected a folder or off", by, dir);
+    }
+    if (dir != NULL) {
+        if (strlen(dir) >= sizeof out->cache) {
+            return gr_fail(err, GR_ERR_USAGE, "%s: path too long: %.80s...", by, dir);
+        }
+        strcpy(out->cache, dir);
+    } else if (user != NULL && user[0] == '/') {
+        GR_TRY(gr_path_join(out->cache, user, "gr00t", err));
+    } else if (gr_settings_env("HOME") != NULL) {
+        GR_TRY(gr_path_join(out->cache, gr_settings_env("HOME"), ".cache/gr00t", err));
+    } else {
+        gr_log(GR_LOG_WARN,
+               "no folder for packed weights (HOME is not set): every start packs them again; --cache DIR names one");
+        return GR_OK;
+    }
+    out->engine.engine.cache_dir = out->cache;
+    return GR_OK;
+}
+
+/* ---- layout ---- */
+
+/* L_max of the layout. The fixed ones are the card's: one camera, one frame, 81 image tokens. */
+static enum gr_status set_layout(const struct gr_serve_flags *f, struct gr_serve_settings *out, struct gr_err *err)
+{
+    const char *layout = flag_or_env(f->layout, "GR00T_LAYOUT");
+    struct gr_config *config = NULL;
+    struct gr_options *engine = &out->engine.engine;
+    layout = layout != NULL ? layout : "gr1";
+    if (!one_of(layout, "gr1", "gr1_long_text", "auto")) {
+        return gr_fail(err, GR_ERR_USAGE, "%s is \"%.80s\", expected gr1, gr1_long_text or auto",
+                       f->layout != NULL ? "--layout" : "GR00T_LAYOUT", layout);
+    }
+    out->server.layout = layout;
+    GR_TRY(gr_config_open(out->weights.dir, engine->embodiment, &config, err));
+    const int frames = config->emb.n_cameras * config->emb.frames_per_camera, tokens = config->dims.vit.tokens;
+    gr_config_free(config);
+    if (strcmp(layout, "auto") == 0) {
+        int rest = GR_MAX_POSITIONS - frames * (tokens + MARKER_TOKENS) - TEMPLATE_TOKENS;
+        engine->max_text_tokens = rest < 1 ? 1 : rest < TEXT_AUTO ? rest : TEXT_AUTO;
+        return GR_OK;
+    }
+    if (frames != 1 || tokens != IMAGE_TOKENS) {
+        return gr_fail(
+            err, GR_ERR_USAGE,
+            "layout %s takes one picture of %d tokens, embodiment %s of this snapshot has %d of %d: use --layout auto",
+            layout, IMAGE_TOKENS, engine->embodiment, frames, tokens);
+    }
+    engine->max_text_tokens = strcmp(layout, "gr1") == 0 ? TEXT_GR1 : TEXT_GR1_LONG;
+    return GR_OK;
+}
+
+/* ---- all ---- */
+
+static enum gr_status set_engine(const struct gr_serve_flags *f, struct gr_serve_settings *out, struct gr_err *err)
+{
+    struct gr_server_config *c = &out->server;
+    const struct gr_weights_flags weights = {f->model, f->hf_model, f->revision};
+    unsigned cpu_flags = gr_cpu_detect();
+    GR_TRY(gr_settings_weights(&weights, &out->weights, err));
+    GR_TRY(gr_settings_engine(out->weights.dir, &f->engine, &out->engine, err));
+    struct gr_options *engine = &out->engine.engine;
+    GR_TRY(gr_settings_policy(f->engine.policy, flag_or_env(f->mk_arena_dtype, "GR00T_MK_ARENA_DTYPE"),
+                              &engine->precision, err));
+    const char *by_policy = f->engine.policy != NULL ? "--policy" : "GR00T_POLICY";
+    if (strcmp(engine->precision, "exact") != 0) {
+        return gr_fail(err, GR_ERR_USAGE, "%s is \"%.80s\", this build has: exact, auto", by_policy, engine->precision);
+    }
+    if (engine->device != NULL && gr_device_find(engine->device) == NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "%s is \"%.80s\", this build has: cpu",
+                       f->engine.device != NULL ? "--device" : "GR00T_DEVICE", engine->device);
+    }
+    struct gr_err why = {0};
+    if (gr_cpu_mask(engine->cpu, &cpu_flags, &why) != GR_OK) {
+        return gr_fail(err, why.code, "%s: %s", f->engine.cpu != NULL ? "--cpu" : "GR00T_CPU", why.msg);
+    }
+    int count = gr_cpu_count_why(out->threads_reason);
+    if (engine->threads > 0) {
+        snprintf(out->threads_reason, sizeof out->threads_reason, "set by %s",
+                 f->engine.threads.given ? "--threads" : "GR00T_THREADS");
+    }
+    engine->threads = engine->threads > 0 ? engine->threads : count;
+    GR_TRY(set_cache(f->cache, out, err));
+    GR_TRY(set_layout(f, out, err));
+    c->engine = *engine;
+    c->snapshot_dir = out->weights.dir;
+    c->weights_repo = out->weights.repo[0] != '\0' ? out->weights.repo : NULL;
+    c->weights_revision = out->weights.revision[0] != '\0' ? out->weights.revision : NULL;
+    c->policy_name = engine->precision;
+    c->threads_reason = out->threads_reason;
+    return GR_OK;
+}
+
+enum gr_status gr_settings_serve(const struct gr_serve_flags *flags, struct gr_serve_settings *out, struct gr_err *err)
+{
+    memset(out, 0, sizeof *out);
+    warn_of_unknown_variables();
+    GR_TRY(set_limits(flags, &out->server, err));
+    GR_TRY(set_listen(flags, &out->server, err));
+    GR_TRY(set_access(flags, out, err));
+    GR_TRY(check_card_variables(flags, err));
+    return set_engine(flags, out, err);
+}
+
+void gr_serve_settings_free(struct gr_serve_settings *s)
+{
+    if (s->api_key != NULL) {
+        explicit_bzero(s->api_key, strlen(s->api_key));
+    }
+    if (s->tls_key != NULL) {
+        explicit_bzero(s->tls_key, strlen(s->tls_key));
+    }
+    free(s->api_key);
+    free(s->tls_key);
+    free(s->tls_cert);
+    memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * variables.c: the table of environment variables. */
+#include "cli/variables.h"
+
+#include <string.h>
+
+#include "cli/args.h"
+
+const struct gr_variable gr_variables[] = {
+    {"GR00T_WEIGHTS_DIR", "--model", GR_VARIABLE_USED, NULL, "snapshot folder"},
+    {"HF_MODEL", "--hf-model", GR_VARIABLE_USED, NULL, "the same, or a repository in the Hub cache: ORG/NAME"},
+    {"TT_WEIGHTS_REVISION", "--revision", GR_VARIABLE_USED, NULL, "commit or branch of that repository [main]"},
+    {"GR00T_TOKENIZER_DIR", "--tokenizer", GR_VARIABLE_USED, NULL, "folder of the tokenizer files"},
+    {"GR00T_EMBODIMENT", "--embodiment", GR_VARIABLE_USED, NULL, "robot [gr1]"},
+    {"GR00T_LAYOUT", "--layout", GR_VARIABLE_USED, NULL, "gr1, gr1_long_text or auto [gr1]"},
+    {"GR00T_POLICY", "--policy", GR_VARIABLE_USED, NULL, "number formats; mixed_dit means auto [auto]"},
+    {"GR00T_DEVICE", "--device", GR_VARIABLE_USED, NULL, "where to compute [cpu]"},
+    {"GR00T_CPU", "--cpu", GR_VARIABLE_USED, NULL, "highest instruction set"},
+    {"GR00T_THREADS", "--threads", GR_VARIABLE_USED, NULL, "compute threads"},
+    {"GR00T_CACHE", "--cache", GR_VARIABLE_USED, NULL, "folder for packed weights, or off [~/.cache/gr00t]"},
+    {"GR00T_TT_CACHE", "--cache", GR_VARIABLE_USED, NULL, "the same, when GR00T_CACHE is not set"},
+    {"GR00T_WARMUP_RUNS", "--warmup-runs", GR_VARIABLE_USED, NULL, "predicts of the self-check [3]"},
+    {"GR00T_WARMUP_PCC_MIN", "--warmup-pcc-min", GR_VARIABLE_USED, NULL, "least correlation with the golden [0.999]"},
+    {"GR00T_MK_ARENA_DTYPE", "--mk-arena-dtype", GR_VARIABLE_USED, NULL,
+     "policy when none is given: auto, bf16 (balanced), bfp8_b (mixed)"},
+    {"GR00T_VERSION", "--model-version", GR_VARIABLE_CARD, "n16", "model version"},
+    {"GR00T_TRACE_LAYOUT", "--trace-layout", GR_VARIABLE_CARD, "per_stage", "card: how traces are cut"},
+    {"GR00T_DIT_BACKEND", "--dit-backend", GR_VARIABLE_CARD, "megakernel", "card: how the denoise stage runs"},
+    {"GR00T_NUM_CQS", "--num-cqs", GR_VARIABLE_CARD, "2", "card: command queues"},
+    {"TT_MESH_SHAPE", "--mesh-shape", GR_VARIABLE_CARD, "1x1", "card: chips"},
+    {"TT_DEVICE_ID", "--device-id", GR_VARIABLE_CARD, "0", "card: which one"},
+    {"TT_METAL_VISIBLE_DEVICES", "--visible-devices", GR_VARIABLE_CARD, "0", "card: which ones may be seen"},
+    {"MESH_DEVICE", NULL, GR_VARIABLE_FOREIGN, NULL, "kind of card"},
+    {"ARCH_NAME", NULL, GR_VARIABLE_FOREIGN, NULL, "kind of chip"},
+    {"TT_METAL_HOME", NULL, GR_VARIABLE_FOREIGN, NULL, "folder of the card's software"},
+    {"TT_METAL_RUNTIME_ROOT", NULL, GR_VARIABLE_FOREIGN, NULL, "the same"},
+    {"TT_METAL_CACHE", NULL, GR_VARIABLE_FOREIGN, NULL, "its compiled kernels"},
+    {"TT_DIT_CACHE_DIR", NULL, GR_VARIABLE_FOREIGN, NULL, "its packed weights"},
+    {"TT_CACHE_PATH", NULL, GR_VARIABLE_FOREIGN, NULL, "its tensors"},
+    {"TT_MESH_GRAPH_DESC_PATH", NULL, GR_VARIABLE_FOREIGN, NULL, "its description of the chips"},
+    {"HF_HUB_CACHE", NULL, GR_VARIABLE_USED, NULL, "the Hub cache; HUGGINGFACE_HUB_CACHE is the older name"},
+    {"HF_HOME", NULL, GR_VARIABLE_USED, NULL, "folder with hub/ in it, when HF_HUB_CACHE is not set"},
+    {"XDG_CACHE_HOME", NULL, GR_VARIABLE_USED, NULL, "the user's cache folder [~/.cache]"},
+    {"NOTIFY_SOCKET", NULL, GR_VARIABLE_USED, NULL, "systemd: where to say that the start is done"},
+    {"LISTEN_FDS", NULL, GR_VARIABLE_USED, NULL, "systemd, with LISTEN_PID: a socket is handed over"},
+};
+const int gr_n_variables = sizeof gr_variables / sizeof gr_variables[0];
+
+/* Of this program's tests, which start it with them. */
+static const char *const of_tests[] = {"GR00T_BIN", "GR00T_SOURCE_ROOT", "GR00T_SHARED", "GR00T_EXAMPLE"};
+
+void gr_variables_help(struct gr_buf *out)
+{
+    gr_buf_puts(out, "Variables, each with the option that goes before it\n");
+    for (int i = 0; i < gr_n_variables; i++) {
+        const struct gr_variable *v = &gr_variables[i];
+        gr_buf_printf(out, "  %-24s %-17s %s", v->name, v->flag != NULL ? v->flag : "", v->meaning);
+        if (v->kind == GR_VARIABLE_CARD) {
+            gr_buf_printf(out, "; on the CPU only %s", v->accepted);
+        }
+        gr_buf_puts(out, v->kind == GR_VARIABLE_FOREIGN ? "; not looked at\n" : "\n");
+    }
+}
+
+static const char *name_at(const void *ctx, int i)
+{
+    (void)ctx;
+    return gr_variables[i].name;
+}
+
+const char *gr_variable_near(const char *name, bool *known)
+{
+    *known = false;
+    for (size_t i = 0; i < sizeof of_tests / sizeof of_tests[0]; i++) {
+        *known = *known || strcmp(name, of_tests[i]) == 0;
+    }
+    for (int i = 0; i < gr_n_variables; i++) {
+        *known = *known || strcmp(name, gr_variables[i].name) == 0;
+    }
+    return *known ? NULL : gr_nearest(name, name_at, NULL, gr_n_variables);
+}
