@@ -22,10 +22,10 @@ demo: all ## make the demo snapshot, predict on its frame, draw the chunk
 	@echo "Plot: demo_chunk.svg. Synthetic weights; with real ones: ./gr00t predict --model SNAPSHOT_DIR ... (README.md, 'Real weights')"
 test: all ## all tests; the last line counts them
 	@$(PYTHON) tools/run_tests.py $(BUILD)
-asan: ## unit and kernel tests with address and undefined-behaviour sanitizers
-	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_sanitize=address,undefined" --timeout-multiplier 3 --suite unit --suite kernels --suite fuzz $(BUILD)-asan
-tsan: ## unit tests with the thread sanitizer (the kernels start no thread)
-	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_sanitize=thread" --timeout-multiplier 5 --suite unit $(BUILD)-tsan
+asan: ## unit, kernel and service tests with address and undefined-behaviour sanitizers
+	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_sanitize=address,undefined" --timeout-multiplier 3 --suite unit --suite kernels --suite fuzz --suite http $(BUILD)-asan
+tsan: ## unit and service tests with the thread sanitizer (the kernels start no thread)
+	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_sanitize=thread" --timeout-multiplier 5 --suite unit --suite http $(BUILD)-tsan
 clang: ## unit and kernel tests, built with clang
 	@CC=clang $(PYTHON) tools/run_tests.py --setup "$(SAN)" --suite unit --suite kernels $(BUILD)-clang
 cov: ## line coverage of the tests, HTML in build-cov/meson-logs (umask: tests that run as nobody write counts too)

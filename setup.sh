@@ -6,8 +6,9 @@
 set -eu
 
 build="gcc libc6-dev make pkg-config meson ninja-build
-  libpng-dev libjpeg62-turbo-dev libutf8proc-dev libssl-dev libjansson-dev"
-test="libcmocka-dev binutils python3 python3-numpy python3-pil"
+  libpng-dev libjpeg62-turbo-dev libutf8proc-dev libssl-dev libjansson-dev
+  libmicrohttpd-dev libcurl4-openssl-dev"
+test="libcmocka-dev binutils python3 python3-numpy python3-pil python3-yaml python3-jsonschema"
 dev="git clang clang-tidy clang-format cppcheck valgrind gcovr libclang-rt-14-dev scdoc ccache"
 
 usage() {

@@ -11,14 +11,14 @@ exec </dev/null
 usage() {
     cat <<EOF
 usage: tools/acceptance.sh [--only ROW[,ROW...]] [--seconds N] [--threads N] [--dir DIR] [--no-report]
-  rows: tests tiny synth goldens random fuzz bench
+  rows: tests tiny synth goldens random fuzz bench service
   --seconds N   time of each fuzz target (60)
   --threads N   threads of goldens and bench (2)
   --dir DIR     folder for snapshots and logs (build/acceptance); a full-size snapshot found there is used again
 EOF
 }
 
-rows=tests,tiny,synth,goldens,random,fuzz,bench seconds=60 threads=2 work=build/acceptance report=yes
+rows=tests,tiny,synth,goldens,random,fuzz,bench,service seconds=60 threads=2 work=build/acceptance report=yes
 while [ $# -gt 0 ]; do
     case $1 in
     --only) rows=${2:?}; shift ;;
@@ -162,6 +162,29 @@ row_bench() {
     run bench "$gr00t" bench engine --model "$full" --threads "$threads" --runs 5 --json "$work/bench.json"
     judge "bench engine, full size" $? "below, $took s"
     unset GR00T_TOKENIZER_DIR
+}
+
+# The service under crowds, for long, and killed (tests/http/soak.py; each log has its table).
+row_service() {
+    local row name code
+    export GR00T_BIN=$PWD/build/src/gr00t GR00T_SOURCE_ROOT=$PWD
+    while read -r row name; do
+        run "service_$row" "$python" tests/http/soak.py "$row"
+        code=$?
+        if [ $code -eq 77 ]; then
+            result "$name" skipped "$(last "service_$row")"
+        else
+            judge "$name" $code "$(last "service_$row"), $took s"
+        fi
+    done <<EOF
+crowd service, crowd of clients
+predicts service, 10,000 predicts
+mixed service, bad requests
+kill9 service, kill -9 at boot
+idle-gap service, silence
+schemathesis service, schemathesis
+EOF
+    unset GR00T_BIN GR00T_SOURCE_ROOT
 }
 
 start_date=$(date +%F)
