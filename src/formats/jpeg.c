@@ -19,13 +19,22 @@
 
 #include "formats/exif.h"
 
-enum fault { FAULT_NONE, FAULT_LIBRARY, FAULT_TRUNCATED, FAULT_SIZE, FAULT_COMPONENTS, FAULT_SCANS, FAULT_NOMEM };
+enum fault {
+    FAULT_NONE,
+    FAULT_LIBRARY,
+    FAULT_TRUNCATED,
+    FAULT_SIZE,
+    FAULT_COMPONENTS,
+    FAULT_ARITHMETIC,
+    FAULT_SCANS,
+    FAULT_NOMEM
+};
 
 enum {
-    /* Cameras write one scan, progressive encoders about ten. Each one walks the whole picture (50 ms at 4096x4096), even if
-     * it is 30 bytes long: so large pictures get fewer, 64 at 4096x4096. */
+    /* Cameras write one scan, progressive encoders about ten. Each one walks the whole picture (50 ms a component at 4096x4096), even if
+     * it is 30 bytes long: so large pictures get fewer, 16 at 4096x4096. */
     SCANS_MAX = 500,
-    SCANNED_PIXELS_MAX = 1 << 30
+    SCANNED_PIXELS_MAX = 1 << 28
 };
 
 struct reader {
@@ -127,6 +136,9 @@ static bool read_header(struct reader *r)
     if (j->num_components != 1 && j->num_components != 3 && j->num_components != 4) {
         return stop(r, FAULT_COMPONENTS);
     }
+    if (j->arith_code) {
+        return stop(r, FAULT_ARITHMETIC);
+    }
     j->out_color_space = j->num_components == 4 ? JCS_CMYK : JCS_RGB;
     j->dct_method = JDCT_ISLOW;
     j->do_fancy_upsampling = TRUE;
@@ -188,6 +200,8 @@ static enum gr_status explain(const struct reader *r, size_t n, struct gr_err *e
     case FAULT_COMPONENTS:
         return gr_fail(err, GR_ERR_INPUT, "JPEG has %d colour components, expected 1 (grey), 3 (colour) or 4 (CMYK)",
                        j->num_components);
+    case FAULT_ARITHMETIC: /* ten times slower than Huffman coding, even for no data at all: seconds out of a kilobyte */
+        return gr_fail(err, GR_ERR_INPUT, "JPEG is arithmetic-coded, expected Huffman coding, which all cameras write");
     case FAULT_SCANS:
         return gr_fail(err, GR_ERR_INPUT, "JPEG of %ux%u pixels has more than %d scans", w, h, scans_max(j));
     case FAULT_NOMEM:

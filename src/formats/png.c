@@ -21,12 +21,14 @@ enum {
     PNG_HEADER_BYTES = 8 + 8 + 13, /* signature, length and type of the first chunk, IHDR */
     CHUNK_LIMIT = 16 << 20,        /* longest chunk other than IDAT; the ones we need are at most 768 bytes */
     PNG_SIDE_MAX = 65535,          /* of what we write */
-    CHUNK_COUNT_LIMIT = 128        /* chunks libpng may store; we ask it to store none */
+    CHUNK_COUNT_LIMIT = 128,       /* chunks libpng may store; we ask it to store none */
+    TAIL_BYTES = 64 << 10          /* compressed data behind the last row that libpng may read through */
 };
 
 struct reader {
     const uint8_t *bytes;
     size_t n, at;
+    size_t end; /* where reading ends; n until the last row is wanted */
     uint8_t *rgb;
     int height, width;
     png_structp png;
@@ -70,9 +72,9 @@ static void on_free(png_structp png, png_voidp p)
 static void on_read(png_structp png, png_bytep out, size_t n)
 {
     struct reader *r = png_get_io_ptr(png);
-    if (n > r->n - r->at) {
-        r->truncated = true;
-        png_error(png, "data ends");
+    if (n > r->end - r->at) {
+        r->truncated = r->end == r->n;
+        png_error(png, r->truncated ? "data ends" : "compressed data go on behind the last row");
     }
     memcpy(out, r->bytes + r->at, n);
     r->at += n;
@@ -97,6 +99,15 @@ static void set_transforms(struct reader *r)
     if ((type & PNG_COLOR_MASK_COLOR) == 0) {
         png_set_gray_to_rgb(r->png);
     }
+}
+
+/* With the last row libpng inflates all that is left of the compressed data: gigabytes of zeros fit into a small file. A row cannot need
+ * more bytes than it has, so what is far behind is no part of the picture. */
+static void expect_the_end(struct reader *r)
+{
+    size_t need = 8 * (size_t)r->width +
+                  TAIL_BYTES; /* 16-bit RGBA, not compressed at all, twice: an interlaced pass ends a row earlier */
+    r->end = 2 * need < r->n - r->at ? r->at + 2 * need : r->n;
 }
 
 /* Header and rows. False: a message is in the struct. Never touches a local after a jump. */
@@ -133,6 +144,9 @@ static bool read_picture(struct reader *r)
     }
     for (int pass = 0; pass < passes; pass++) {
         for (int y = 0; y < r->height; y++) {
+            if (pass == passes - 1 && y == r->height - 2) {
+                expect_the_end(r);
+            }
             png_read_row(r->png, r->rgb + (size_t)y * row_bytes, NULL);
         }
     }
@@ -170,7 +184,7 @@ static enum gr_status check_header(const uint8_t *bytes, size_t n, int side_min,
 enum gr_status gr_png_decode(const void *bytes, size_t n, int side_min, int side_max, uint8_t **rgb, int *height,
                              int *width, struct gr_err *err)
 {
-    struct reader r = {.bytes = bytes, .n = n};
+    struct reader r = {.bytes = bytes, .n = n, .end = n};
     GR_TRY(check_header(bytes, n, side_min, side_max, &r.height, &r.width, err));
 
     bool ok = false;

@@ -80,9 +80,18 @@ static void too_many_scans_are_refused(void **state)
     free(rgb);
     expect_refused(&many, "131x99 pixels has more than 500 scans");
     memcpy(some.p + find_marker(&some, 0xC2, 0) + 5, "\x10\x00\x10\x00", 4); /* 4096x4096: each scan costs more */
-    expect_refused(&some, "4096x4096 pixels has more than 64 scans");
+    expect_refused(&some, "4096x4096 pixels has more than 16 scans");
     free(some.p);
     free(many.p);
+    free(b.p);
+}
+
+static void arithmetic_coding_is_refused(void **state)
+{
+    (void)state;
+    struct bytes b = read_data("progressive_131x99.jpg");
+    b.p[find_marker(&b, 0xC2, 0) + 1] = 0xCA; /* SOF10: the same frame, arithmetic-coded */
+    expect_refused(&b, "arithmetic-coded, expected Huffman");
     free(b.p);
 }
 
@@ -279,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(too_many_scans_are_refused),
+        cmocka_unit_test(arithmetic_coding_is_refused),
         cmocka_unit_test(sides_are_refused_from_the_header),
         cmocka_unit_test(fewer_rows_than_promised_are_truncation),
         cmocka_unit_test(two_colour_components_are_refused),
