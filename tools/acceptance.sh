@@ -177,6 +177,7 @@ row_service() {
             judge "$name" $code "$(last "service_$row"), $took s"
         fi
     done <<EOF
+overhead service, overhead
 crowd service, crowd of clients
 predicts service, 10,000 predicts
 mixed service, bad requests
