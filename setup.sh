@@ -8,7 +8,7 @@ set -eu
 build="gcc libc6-dev make pkg-config meson ninja-build
   libpng-dev libjpeg62-turbo-dev libutf8proc-dev libssl-dev libjansson-dev
   libmicrohttpd-dev libcurl4-openssl-dev"
-test="libcmocka-dev binutils python3 python3-numpy python3-pil python3-yaml python3-jsonschema"
+test="libcmocka-dev binutils python3 python3-numpy python3-pil python3-yaml python3-jsonschema curl openssl"
 dev="git clang clang-tidy clang-format cppcheck valgrind gcovr libclang-rt-14-dev scdoc ccache"
 
 usage() {
@@ -58,7 +58,7 @@ echo "setup.sh: missing:$missing"
 sudo=
 if [ "$(id -u)" -ne 0 ]; then
     if ! command -v sudo >/dev/null 2>&1; then
-        echo "setup.sh: not root and no sudo. As root: apt-get install -y --no-install-recommends$missing" >&2
+        echo "setup.sh: not root and no sudo. As root: apt-get update && apt-get install -y --no-install-recommends$missing" >&2
         exit 1
     fi
     sudo="sudo"

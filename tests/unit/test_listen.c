@@ -105,7 +105,7 @@ static void hosts_are_names_or_addresses_of_both_families(void **state)
     static const struct {
         const char *host, *url;
         bool is_public, must;
-    } cases[] = {{"localhost", "http://localhost:", false, true},
+    } cases[] = {{"localhost", "http://localhost:", false, false},
                  {"127.0.0.1", "http://127.0.0.1:", false, true},
                  {"127.3.2.1", "http://127.3.2.1:", false, true},
                  {"0.0.0.0", "http://0.0.0.0:", true, true},
@@ -116,7 +116,7 @@ static void hosts_are_names_or_addresses_of_both_families(void **state)
         struct gr_err err;
         struct gr_listener l;
         if (gr_listen(CFG(.host = cases[i].host), false, &l, &err) != GR_OK) {
-            assert_false(cases[i].must); /* a machine without IPv6 */
+            assert_false(cases[i].must); /* a machine without IPv6 or without /etc/hosts */
             continue;
         }
         assert_memory_equal(l.url, cases[i].url, strlen(cases[i].url));
