@@ -35,7 +35,7 @@ typedef void (*gr_progress_fn)(void *user, const char *what, uint64_t done, uint
 /* Zero-initialise, then set what differs from the default. All pointers are borrowed during the call. */
 struct gr_options {
     const char *embodiment;    /* tag in embodiment_id.json; NULL: "gr1" */
-    const char *tokenizer_dir; /* folder with vocab.json and merges.txt; NULL: <snapshot>/tokenizer */
+    const char *tokenizer_dir; /* vocab.json and merges.txt, or tokenizer.json; NULL: <snapshot>/tokenizer */
     const char *device;        /* NULL: "cpu" */
     const char *precision;     /* weight and activation formats; NULL or "exact": fp32 arithmetic */
     const char *cpu;           /* highest instruction set to use: "scalar", "avx2", "avx512"; NULL: what the CPU has */
@@ -83,6 +83,7 @@ struct gr_info {
     const char *device, *isa; /* "cpu", "avx512" */
     int threads;
     uint64_t weight_bytes; /* packed weights in memory */
+    uint64_t tensor_bytes; /* all tensors in the snapshot's files */
     int n_tensors;         /* tensors of the snapshot that the network uses */
     double load_ms;
     char weights_digest[65]; /* identifies the weights: hex SHA-256 over all tensor headers and sampled blocks */

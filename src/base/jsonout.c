@@ -125,3 +125,65 @@ void gr_jw_raw(struct gr_jw *w, const char *json)
     next(w);
     gr_buf_puts(w->out, json);
 }
+
+void gr_jw_f32_rows(struct gr_jw *w, const float *values, int rows, int cols, int stride)
+{
+    gr_jw_array(w);
+    for (int r = 0; r < rows; r++) {
+        const float *row = values + (ptrdiff_t)r * stride;
+        gr_jw_array(w);
+        for (int i = 0; i < cols; i++) {
+            gr_jw_f32(w, row[i]);
+        }
+        gr_jw_end_array(w);
+    }
+    gr_jw_end_array(w);
+}
+
+void gr_jw_put_object(struct gr_jw *w, const char *key)
+{
+    gr_jw_key(w, key);
+    gr_jw_object(w);
+}
+
+void gr_jw_put_array(struct gr_jw *w, const char *key)
+{
+    gr_jw_key(w, key);
+    gr_jw_array(w);
+}
+
+void gr_jw_put_string(struct gr_jw *w, const char *key, const char *text)
+{
+    gr_jw_key(w, key);
+    gr_jw_string(w, text);
+}
+
+void gr_jw_put_f64(struct gr_jw *w, const char *key, double v)
+{
+    gr_jw_key(w, key);
+    gr_jw_f64(w, v);
+}
+
+void gr_jw_put_milli(struct gr_jw *w, const char *key, double v)
+{
+    gr_jw_key(w, key);
+    gr_jw_milli(w, v);
+}
+
+void gr_jw_put_int(struct gr_jw *w, const char *key, int64_t v)
+{
+    gr_jw_key(w, key);
+    gr_jw_int(w, v);
+}
+
+void gr_jw_put_u64(struct gr_jw *w, const char *key, uint64_t v)
+{
+    gr_jw_key(w, key);
+    gr_jw_u64(w, v);
+}
+
+void gr_jw_put_bool(struct gr_jw *w, const char *key, bool v)
+{
+    gr_jw_key(w, key);
+    gr_jw_bool(w, v);
+}

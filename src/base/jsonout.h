@@ -33,5 +33,17 @@ void gr_jw_u64(struct gr_jw *w, uint64_t v);
 void gr_jw_bool(struct gr_jw *w, bool v);
 void gr_jw_null(struct gr_jw *w);
 void gr_jw_raw(struct gr_jw *w, const char *json); /* a value that is JSON text already */
+/* A list of rows; `stride` values from one row to the next. */
+void gr_jw_f32_rows(struct gr_jw *w, const float *values, int rows, int cols, int stride);
+
+/* "key": and the value, or the beginning of one */
+void gr_jw_put_object(struct gr_jw *w, const char *key);
+void gr_jw_put_array(struct gr_jw *w, const char *key);
+void gr_jw_put_string(struct gr_jw *w, const char *key, const char *text); /* NULL: null */
+void gr_jw_put_f64(struct gr_jw *w, const char *key, double v);
+void gr_jw_put_milli(struct gr_jw *w, const char *key, double v);
+void gr_jw_put_int(struct gr_jw *w, const char *key, int64_t v);
+void gr_jw_put_u64(struct gr_jw *w, const char *key, uint64_t v);
+void gr_jw_put_bool(struct gr_jw *w, const char *key, bool v);
 
 #endif

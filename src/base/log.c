@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/thread.h"
 
 static _Atomic int max_level_set = GR_LOG_INFO;
@@ -156,11 +157,7 @@ void gr_log_start_thread(void)
 
 void gr_log_stop_thread(double timeout_ms)
 {
-    struct timespec end;
-    (void)clock_gettime(CLOCK_MONOTONIC, &end);
-    long long ns = end.tv_nsec + (long long)(timeout_ms * 1e6);
-    end.tv_sec += (time_t)(ns / 1000000000);
-    end.tv_nsec = (long)(ns % 1000000000);
+    const struct timespec end = gr_clock_after(CLOCK_MONOTONIC, timeout_ms);
     (void)pthread_mutex_lock(&lock);
     if (writer.mode != THREAD) {
         (void)pthread_mutex_unlock(&lock);

@@ -268,7 +268,7 @@ static void judge(struct gr_check_row *row, const float *data, int rows, int col
     for (size_t i = 0; i < count; i++) {
         want[i] = stored_value(t, i);
     }
-    row->diff = gr_compare(data, rows, cols, ld, want);
+    row->diff = gr_compare(data, ld, want, cols, rows, cols);
     row->load = use_of_bound(row);
     row->ok = row->load <= 1.0; /* false for NaN as well */
     free(want);
@@ -292,7 +292,7 @@ static void sum_up(const struct golden_case *c, const struct gr_chunk *chunk, st
     actions->arrived = true;
     actions->rows = chunk->steps;
     actions->cols = chunk->dim;
-    actions->diff = gr_compare(chunk->actions, chunk->steps, chunk->dim, chunk->dim, c->actions);
+    actions->diff = gr_compare(chunk->actions, chunk->dim, c->actions, chunk->dim, chunk->steps, chunk->dim);
     actions->load = use_of_bound(actions);
     actions->ok = actions->load <= 1.0;
     double worst = -1.0;

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "cli/compare.h"
+#include "base/compare.h"
 #include "gr00t.h"
 
 /* Bounds of an fp32 engine against the fp32 reference: two independent fp32 implementations differ by 2e-5 of the largest value. */

@@ -8,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compare.h"
 #include "base/fs.h"
-#include "base/json.h"
-#include "cli/compare.h"
+#include "cli/action_table.h"
 #include "cli/plot.h"
+#include "cli/wire_chunk.h"
 #include "server/reply.h"
 
-enum { CELL = 9, STEP_CELL = 4, GROUP_GAP = 2, SUBTITLE_BYTES = 160 };
+enum { SUBTITLE_BYTES = 160 };
 
-void gr_chunk_json(const struct gr_chunk_view *v, struct gr_buf *out)
+enum gr_status gr_chunk_json(const struct gr_chunk_view *v, struct gr_buf *out, struct gr_err *err)
 {
     char model[64];
-    struct gr_err err;
     snprintf(model, sizeof model, "GR00T-N1.6-3B-%s", v->info->device);
     const struct gr_reply_view reply = {.info = v->info,
                                         .obs = v->obs,
@@ -29,54 +29,7 @@ void gr_chunk_json(const struct gr_chunk_view *v, struct gr_buf *out)
                                         .decode_ms = v->decode_ms,
                                         .queue_ms = -1.0,
                                         .total_ms = v->decode_ms + v->chunk->timing.total};
-    if (gr_reply_chunk(&reply, false, out, &err) != GR_OK) {
-        out->failed = true;
-    }
-}
-
-static int group_width(const struct gr_group *g)
-{
-    int name = (int)strlen(g->name) + 1;
-    return g->dim * CELL > name ? g->dim * CELL : name;
-}
-
-/* Groups first .. last - 1 side by side: names, indices, then a row for each step. */
-static void text_block(const struct gr_chunk_view *v, int first, int last, int first_dim, struct gr_buf *out)
-{
-    const struct gr_group *groups = v->info->action_groups;
-    for (int line = -2; line < v->chunk->steps; line++) {
-        struct gr_buf row = {0};
-        if (line == -2) {
-            gr_buf_printf(&row, "%*s", STEP_CELL, "");
-        } else if (line == -1) {
-            gr_buf_printf(&row, "%*s", STEP_CELL, "step");
-        } else {
-            gr_buf_printf(&row, "%*d", STEP_CELL, line);
-        }
-        for (int g = first, d = first_dim; g < last; d += groups[g].dim, g++) {
-            size_t start = row.len;
-            for (int i = 0; i < groups[g].dim && line >= -1; i++) {
-                if (line == -1) {
-                    char index[16];
-                    snprintf(index, sizeof index, "[%d]", i);
-                    gr_buf_printf(&row, "%*s", CELL, index);
-                } else {
-                    double value = (double)v->chunk->actions[(size_t)line * (size_t)v->chunk->dim + (size_t)(d + i)];
-                    gr_buf_printf(&row, "%*.4f", CELL, value);
-                }
-            }
-            if (line == -2) {
-                gr_buf_line(&row, "  %s", groups[g].name);
-            }
-            int used = (int)(row.len - start), width = group_width(&groups[g]) + GROUP_GAP;
-            if (g + 1 < last && used < width) {
-                gr_buf_printf(&row, "%*s", width - used, "");
-            }
-        }
-        gr_buf_puts(&row, "\n");
-        gr_buf_append(out, &row);
-        gr_buf_free(&row);
-    }
+    return gr_reply_chunk(&reply, false, out, err);
 }
 
 static void text_timing(const struct gr_chunk_view *v, struct gr_buf *out)
@@ -100,21 +53,10 @@ void gr_chunk_text(const struct gr_chunk_view *v, int columns, struct gr_buf *ou
     } else {
         gr_buf_puts(out, "noise from the file\n\n");
     }
-    for (int first = 0, d = 0; first < info->n_action_groups;) {
-        int width = STEP_CELL, last = first, dims = 0;
-        while (last < info->n_action_groups &&
-               (last == first || width + group_width(&info->action_groups[last]) <= columns)) {
-            width += group_width(&info->action_groups[last]) + GROUP_GAP;
-            dims += info->action_groups[last].dim;
-            last++;
-        }
-        text_block(v, first, last, d, out);
-        gr_buf_puts(out, "\n");
-        first = last;
-        d += dims;
-    }
+    gr_action_table(info->action_groups, info->n_action_groups, v->chunk->actions, v->chunk->steps, columns, out);
     if (v->golden != NULL) {
-        struct gr_diff diff = gr_compare(v->chunk->actions, v->chunk->steps, v->chunk->dim, v->chunk->dim, v->golden);
+        struct gr_diff diff =
+            gr_compare(v->chunk->actions, v->chunk->dim, v->golden, v->chunk->dim, v->chunk->steps, v->chunk->dim);
         gr_buf_printf(out, "against golden: PCC %.8f, max|d| %.2e rad\n", diff.pcc, diff.max_abs);
     }
     text_timing(v, out);
@@ -149,55 +91,14 @@ void gr_chunk_plot(const struct gr_chunk_view *v, struct gr_buf *out)
     gr_plot_svg(&plot, out);
 }
 
-static enum gr_status golden_group(const struct gr_json *rows, const char *path, const struct gr_group *group,
-                                   int steps, int dim, float *out, struct gr_err *err)
-{
-    if (gr_json_len(rows) != (size_t)steps) {
-        return gr_fail(err, GR_ERR_INPUT, "%s: actions_fp32.%s has %zu rows, expected %d", path, group->name,
-                       gr_json_len(rows), steps);
-    }
-    for (int s = 0; s < steps; s++) {
-        const struct gr_json *row = gr_json_at(rows, (size_t)s);
-        if (gr_json_len(row) != (size_t)group->dim) {
-            return gr_fail(err, GR_ERR_INPUT, "%s: actions_fp32.%s[%d] has %zu values, expected %d", path, group->name,
-                           s, gr_json_len(row), group->dim);
-        }
-        for (int i = 0; i < group->dim; i++) {
-            const struct gr_json *x = gr_json_at(row, (size_t)i);
-            if (!gr_json_is_number(x)) {
-                return gr_fail(err, GR_ERR_INPUT, "%s: actions_fp32.%s[%d][%d] is no number", path, group->name, s, i);
-            }
-            out[s * dim + i] = (float)gr_json_number(x);
-        }
-    }
-    return GR_OK;
-}
-
 enum gr_status gr_golden_read(const char *case_dir, const struct gr_info *info, float **actions, struct gr_err *err)
 {
     char path[GR_PATH_BYTES];
-    struct gr_json *root = NULL;
-    float *values = NULL;
+    struct gr_wire_chunk golden;
     GR_TRY(gr_path_join(path, case_dir, "expected.json", err));
-    GR_TRY(gr_json_read(path, 16u << 20, GR_ERR_INPUT, &root, err));
-    enum gr_status status = GR_OK;
-    const struct gr_json *groups = gr_json_get(root, "actions_fp32");
-    values = calloc((size_t)info->action_steps * (size_t)info->action_dim, sizeof *values);
-    if (values == NULL) {
-        status = gr_fail(err, GR_ERR_NOMEM, "%s: no memory", path);
-    } else if (gr_json_kind(groups) != GR_JSON_OBJECT) {
-        status = gr_fail(err, GR_ERR_INPUT, "%s: has no object actions_fp32", path);
-    }
-    for (int g = 0, d = 0; status == GR_OK && g < info->n_action_groups; d += info->action_groups[g].dim, g++) {
-        const struct gr_group *group = &info->action_groups[g];
-        status = golden_group(gr_json_get(groups, group->name), path, group, info->action_steps, info->action_dim,
-                              values + d, err);
-    }
-    gr_json_free(root);
-    if (status != GR_OK) {
-        free(values);
-        return status;
-    }
-    *actions = values;
-    return GR_OK;
+    GR_TRY(gr_wire_chunk_load(path, &golden, err));
+    enum gr_status status = gr_wire_chunk_align(&golden, info->action_groups, info->n_action_groups, info->action_steps,
+                                                path, GR_ERR_INPUT, actions, err);
+    gr_wire_chunk_free(&golden);
+    return status;
 }

@@ -16,9 +16,9 @@ struct gr_chunk_view {
     double decode_ms;    /* reading and decoding the pictures */
 };
 
-/* out->failed when a value is not finite, which gr_policy_predict never returns, or without memory. */
-void gr_chunk_json(const struct gr_chunk_view *view, struct gr_buf *out);
-/* Table of steps x dims in blocks of groups no wider than `columns`, then one line of timings. */
+/* Statuses of gr_reply_chunk. */
+enum gr_status gr_chunk_json(const struct gr_chunk_view *view, struct gr_buf *out, struct gr_err *err);
+/* A line of facts, the table no wider than `columns`, one line of timings. */
 void gr_chunk_text(const struct gr_chunk_view *view, int columns, struct gr_buf *out);
 void gr_chunk_plot(const struct gr_chunk_view *view, struct gr_buf *out);
 

@@ -177,12 +177,9 @@ static void print_text(const struct options *o, const struct gr_info *info, cons
 static void json_spread(struct gr_jw *w, const struct gr_spread *s)
 {
     gr_jw_object(w);
-    gr_jw_key(w, "p50");
-    gr_jw_milli(w, s->p50);
-    gr_jw_key(w, "min");
-    gr_jw_milli(w, s->min);
-    gr_jw_key(w, "max");
-    gr_jw_milli(w, s->max);
+    gr_jw_put_milli(w, "p50", s->p50);
+    gr_jw_put_milli(w, "min", s->min);
+    gr_jw_put_milli(w, "max", s->max);
     gr_jw_end_object(w);
 }
 
@@ -190,17 +187,13 @@ static void json_stages(struct gr_jw *w, const struct result *r)
 {
     gr_jw_object(w);
     for (int s = 0; s < N_STAGES; s++) {
-        gr_jw_key(w, stages[s].name);
-        gr_jw_object(w);
+        gr_jw_put_object(w, stages[s].name);
         gr_jw_key(w, "ms");
         json_spread(w, &r->ms[s]);
         if (stages[s].counted) {
-            gr_jw_key(w, "gflop");
-            gr_jw_milli(w, at(&r->flops, stages[s].flops) / 1e9);
-            gr_jw_key(w, "gflops");
-            gr_jw_milli(w, gflops_of(r, s));
-            gr_jw_key(w, "share_of_peak");
-            gr_jw_milli(w, share_of(r, s));
+            gr_jw_put_milli(w, "gflop", at(&r->flops, stages[s].flops) / 1e9);
+            gr_jw_put_milli(w, "gflops", gflops_of(r, s));
+            gr_jw_put_milli(w, "share_of_peak", share_of(r, s));
         }
         gr_jw_end_object(w);
     }
@@ -224,8 +217,7 @@ static void json_numbers(struct gr_jw *w, const struct gr_info *info, const stru
                    {"weight_bytes", (double)info->weight_bytes},
                    {"peak_rss_bytes", (double)gr_peak_rss_bytes()}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        gr_jw_key(w, numbers[i].key);
-        gr_jw_milli(w, numbers[i].value);
+        gr_jw_put_milli(w, numbers[i].key, numbers[i].value);
     }
     gr_jw_key(w, "other_cpus");
     if (r->others >= 0.0) {
@@ -244,8 +236,7 @@ static enum gr_status write_json(const struct options *o, const struct gr_info *
                                     {"isa", info->isa},  {"cpu", gr_cpu_name()},           {"version", gr_version()}};
     gr_jw_object(&w);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        gr_jw_key(&w, texts[i][0]);
-        gr_jw_string(&w, texts[i][1]);
+        gr_jw_put_string(&w, texts[i][0], texts[i][1]);
     }
     gr_jw_key(&w, "total_ms");
     json_spread(&w, &r->ms[TOTAL]);

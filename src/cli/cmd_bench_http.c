@@ -115,15 +115,7 @@ static enum gr_status write_body(const struct gr_json *request, bool with_noise,
         bool given = gr_json_kind(seed) == GR_JSON_INT && gr_json_int(seed) >= 0;
         gr_noise(given ? (uint64_t)gr_json_int(seed) : GR_DEFAULT_SEED, noise, n);
         gr_jw_key(&w, "noise");
-        gr_jw_array(&w);
-        for (int r = 0; r < shape->rows; r++) {
-            gr_jw_array(&w);
-            for (int c = 0; c < shape->cols; c++) {
-                gr_jw_f32(&w, noise[(ptrdiff_t)r * shape->cols + c]);
-            }
-            gr_jw_end_array(&w);
-        }
-        gr_jw_end_array(&w);
+        gr_jw_f32_rows(&w, noise, shape->rows, shape->cols, shape->cols);
         free(noise);
     }
     gr_jw_end_object(&w);
@@ -355,19 +347,16 @@ static void put_text(const struct report *r, const char *url, struct gr_buf *out
 
 static void json_errors(const struct report *r, struct gr_jw *w)
 {
-    gr_jw_key(w, "errors");
-    gr_jw_object(w);
+    gr_jw_put_object(w, "errors");
     for (int s = 0; s < GR_LOAD_STATUS_MAX; s++) {
         if (r->load.by_status[s] > 0) {
             char key[16];
             snprintf(key, sizeof key, "%d", s);
-            gr_jw_key(w, key);
-            gr_jw_int(w, r->load.by_status[s]);
+            gr_jw_put_int(w, key, r->load.by_status[s]);
         }
     }
     if (r->load.network_errors > 0) {
-        gr_jw_key(w, "no_chunk");
-        gr_jw_int(w, r->load.network_errors);
+        gr_jw_put_int(w, "no_chunk", r->load.network_errors);
     }
     gr_jw_end_object(w);
 }
@@ -380,16 +369,13 @@ static void json_idle(const struct report *r, struct gr_jw *w)
         return;
     }
     gr_jw_object(w);
-    gr_jw_key(w, "seconds");
-    gr_jw_int(w, r->idle_gap_s);
-    gr_jw_key(w, "wall_ms");
-    gr_jw_array(w);
+    gr_jw_put_int(w, "seconds", r->idle_gap_s);
+    gr_jw_put_array(w, "wall_ms");
     for (int i = 0; i < r->n_idle; i++) {
         gr_jw_milli(w, r->idle_ms[i]);
     }
     gr_jw_end_array(w);
-    gr_jw_key(w, "of_median");
-    gr_jw_array(w);
+    gr_jw_put_array(w, "of_median");
     for (int i = 0; i < r->n_idle; i++) {
         gr_jw_milli(w, r->idle_ms[i] / r->rows[0].ms.p50);
     }
@@ -405,27 +391,18 @@ static void put_json(const struct report *r, const char *url, struct gr_buf *out
         int value;
     } counts[] = {{"requests", r->load.requests}, {"ok", r->ok}, {"concurrency", r->load.concurrency}};
     gr_jw_object(&w);
-    gr_jw_key(&w, "url");
-    gr_jw_string(&w, url);
-    gr_jw_key(&w, "model");
-    gr_jw_string(&w, r->model);
-    gr_jw_key(&w, "version");
-    gr_jw_string(&w, r->version);
+    gr_jw_put_string(&w, "url", url);
+    gr_jw_put_string(&w, "model", r->model);
+    gr_jw_put_string(&w, "version", r->version);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        gr_jw_key(&w, counts[i].key);
-        gr_jw_int(&w, counts[i].value);
+        gr_jw_put_int(&w, counts[i].key, counts[i].value);
     }
     json_errors(r, &w);
-    gr_jw_key(&w, "wall_s");
-    gr_jw_milli(&w, r->load.wall_s);
-    gr_jw_key(&w, "requests_per_s");
-    gr_jw_milli(&w, rate_of(r));
-    gr_jw_key(&w, "picture_decode_ms");
-    gr_jw_milli(&w, r->picture_ms);
-    gr_jw_key(&w, "percentile");
-    gr_jw_string(&w, "nearest rank: value number ceil(p * n) of n sorted ones");
-    gr_jw_key(&w, "ms");
-    gr_jw_object(&w);
+    gr_jw_put_milli(&w, "wall_s", r->load.wall_s);
+    gr_jw_put_milli(&w, "requests_per_s", rate_of(r));
+    gr_jw_put_milli(&w, "picture_decode_ms", r->picture_ms);
+    gr_jw_put_string(&w, "percentile", "nearest rank: value number ceil(p * n) of n sorted ones");
+    gr_jw_put_object(&w, "ms");
     for (int i = 0; i < r->n_rows; i++) {
         gr_jw_key(&w, r->rows[i].name);
         gr_percentiles_json(&r->rows[i].ms, &w);

@@ -106,44 +106,28 @@ static void print_case(const struct gr_cli *cli, const char *dir, const struct g
 static void json_row(struct gr_jw *w, const struct gr_check_row *row)
 {
     gr_jw_object(w);
-    gr_jw_key(w, "name");
-    gr_jw_string(w, row->name);
-    gr_jw_key(w, "ok");
-    gr_jw_bool(w, row->ok);
-    gr_jw_key(w, "arrived");
-    gr_jw_bool(w, row->arrived);
-    gr_jw_key(w, "rows");
-    gr_jw_int(w, row->rows);
-    gr_jw_key(w, "cols");
-    gr_jw_int(w, row->cols);
-    gr_jw_key(w, "pcc");
-    gr_jw_f64(w, row->diff.has_pcc ? row->diff.pcc : (double)NAN);
-    gr_jw_key(w, "max_abs");
-    gr_jw_f64(w, row->diff.max_abs);
-    gr_jw_key(w, "rel_max");
-    gr_jw_f64(w, row->diff.rel_max);
-    gr_jw_key(w, "rel_rms");
-    gr_jw_f64(w, row->diff.rel_rms);
+    gr_jw_put_string(w, "name", row->name);
+    gr_jw_put_bool(w, "ok", row->ok);
+    gr_jw_put_bool(w, "arrived", row->arrived);
+    gr_jw_put_int(w, "rows", row->rows);
+    gr_jw_put_int(w, "cols", row->cols);
+    gr_jw_put_f64(w, "pcc", row->diff.has_pcc ? row->diff.pcc : (double)NAN);
+    gr_jw_put_f64(w, "max_abs", row->diff.max_abs);
+    gr_jw_put_f64(w, "rel_max", row->diff.rel_max);
+    gr_jw_put_f64(w, "rel_rms", row->diff.rel_rms);
     gr_jw_end_object(w);
 }
 
 static void json_case(struct gr_jw *w, const char *dir, const struct gr_check_result *r)
 {
     gr_jw_object(w);
-    gr_jw_key(w, "case");
-    gr_jw_string(w, dir);
-    gr_jw_key(w, "ok");
-    gr_jw_bool(w, r->ok);
-    gr_jw_key(w, "ms");
-    gr_jw_milli(w, r->ms);
-    gr_jw_key(w, "seq_len");
-    gr_jw_int(w, r->n_tokens);
-    gr_jw_key(w, "prompt_tokens");
-    gr_jw_int(w, r->n_text);
-    gr_jw_key(w, "worst");
-    gr_jw_string(w, r->rows[r->worst].name);
-    gr_jw_key(w, "arrays");
-    gr_jw_array(w);
+    gr_jw_put_string(w, "case", dir);
+    gr_jw_put_bool(w, "ok", r->ok);
+    gr_jw_put_milli(w, "ms", r->ms);
+    gr_jw_put_int(w, "seq_len", r->n_tokens);
+    gr_jw_put_int(w, "prompt_tokens", r->n_text);
+    gr_jw_put_string(w, "worst", r->rows[r->worst].name);
+    gr_jw_put_array(w, "arrays");
     for (int i = 0; i < r->n; i++) {
         json_row(w, &r->rows[i]);
     }
@@ -154,34 +138,23 @@ static void json_case(struct gr_jw *w, const char *dir, const struct gr_check_re
 static void json_head(struct gr_jw *w, const char *dir, const struct gr_info *info)
 {
     gr_jw_object(w);
-    gr_jw_key(w, "snapshot");
-    gr_jw_string(w, dir);
-    gr_jw_key(w, "device");
-    gr_jw_string(w, info->device);
-    gr_jw_key(w, "isa");
-    gr_jw_string(w, info->isa);
-    gr_jw_key(w, "threads");
-    gr_jw_int(w, info->threads);
-    gr_jw_key(w, "bounds");
-    gr_jw_object(w);
-    gr_jw_key(w, "rel_max");
-    gr_jw_f64(w, GR_CHECK_REL_MAX);
-    gr_jw_key(w, "rel_rms");
-    gr_jw_f64(w, GR_CHECK_REL_RMS);
-    gr_jw_key(w, "actions_max_abs");
-    gr_jw_f64(w, GR_CHECK_ACTION_MAX);
+    gr_jw_put_string(w, "snapshot", dir);
+    gr_jw_put_string(w, "device", info->device);
+    gr_jw_put_string(w, "isa", info->isa);
+    gr_jw_put_int(w, "threads", info->threads);
+    gr_jw_put_object(w, "bounds");
+    gr_jw_put_f64(w, "rel_max", GR_CHECK_REL_MAX);
+    gr_jw_put_f64(w, "rel_rms", GR_CHECK_REL_RMS);
+    gr_jw_put_f64(w, "actions_max_abs", GR_CHECK_ACTION_MAX);
     gr_jw_end_object(w);
-    gr_jw_key(w, "cases");
-    gr_jw_array(w);
+    gr_jw_put_array(w, "cases");
 }
 
 static void json_tail(struct gr_jw *w, int within, int of)
 {
     gr_jw_end_array(w);
-    gr_jw_key(w, "within");
-    gr_jw_int(w, within);
-    gr_jw_key(w, "of");
-    gr_jw_int(w, of);
+    gr_jw_put_int(w, "within", within);
+    gr_jw_put_int(w, "of", of);
     gr_jw_end_object(w);
 }
 

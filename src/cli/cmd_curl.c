@@ -12,6 +12,7 @@
 #include "base/jsonout.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/obs_files.h"
 #include "cli/served.h"
 #include "cli/wire_chunk.h"
 #include "formats/npy.h"
@@ -20,42 +21,13 @@
 enum { IMAGE_MAX_BYTES = 160 << 20, STATE_MAX_BYTES = 1 << 20, NOISE_MAX_BYTES = 64 << 20, CAMERA_BYTES = 256 };
 
 struct options {
-    const char *state, *instruction, *noise;
-    struct gr_arg_list images;
-    struct gr_arg_int seed;
     bool json, dry_run, print;
+    struct gr_obs_flags obs;
     struct gr_served_flags served;
 };
 
 static const struct gr_arg args[] = {
-    {.name = "image",
-     .kind = GR_ARG_LIST,
-     .offset = offsetof(struct options, images),
-     .value = "[CAMERA=]FILE",
-     .help = "PNG or JPEG, once for each picture [the demo's]"},
-    {.name = "state",
-     .kind = GR_ARG_STRING,
-     .offset = offsetof(struct options, state),
-     .value = "FILE",
-     .help = "joint state in radians: {\"group\": [numbers], ...}\n[the demo's]"},
-    {.name = "instruction",
-     .kind = GR_ARG_STRING,
-     .offset = offsetof(struct options, instruction),
-     .value = "TEXT",
-     .empty_ok = true,
-     .help = "what to do [the demo's]"},
-    {.name = "seed",
-     .kind = GR_ARG_INT,
-     .offset = offsetof(struct options, seed),
-     .value = "N",
-     .min = 0,
-     .max = INT64_MAX,
-     .help = "seed of the initial noise [the service's]"},
-    {.name = "noise",
-     .kind = GR_ARG_STRING,
-     .offset = offsetof(struct options, noise),
-     .value = "FILE.npy",
-     .help = "the initial noise itself, [50, 128] numbers"},
+    GR_OBS_ARGS(struct options, obs, false, "\n[the demo's]", "[the service's]"),
     {.name = "json",
      .kind = GR_ARG_FLAG,
      .offset = offsetof(struct options, json),
@@ -78,19 +50,20 @@ struct picture {
     const char *path;
 };
 
+/* Of files that gr_obs_flags_check has seen. */
 static enum gr_status split(const char *value, struct picture *out, struct gr_err *err)
 {
     const char *equals = strchr(value, '=');
     *out = (struct picture){.path = value};
     if (equals == NULL || gr_fs_is_file(value)) {
-        return gr_fs_need_file(value, GR_ERR_IO, err);
+        return GR_OK;
     }
     if (equals == value || (size_t)(equals - value) >= sizeof out->camera) {
         return gr_fail(err, GR_ERR_USAGE, "--image %.80s: expected CAMERA=FILE", value);
     }
     memcpy(out->camera, value, (size_t)(equals - value));
     out->path = equals + 1;
-    return gr_fs_need_file(out->path, GR_ERR_IO, err);
+    return GR_OK;
 }
 
 static enum gr_status put_picture(const char *path, struct gr_jw *w, struct gr_err *err)
@@ -135,18 +108,18 @@ static enum gr_status only_camera(const struct gr_json *demo_images, char out[CA
 static enum gr_status put_images(const struct options *o, const struct gr_json *demo_images, struct gr_jw *w,
                                  struct gr_err *err)
 {
-    struct picture *p = calloc((size_t)o->images.n, sizeof *p);
+    struct picture *p = calloc((size_t)o->obs.images.n, sizeof *p);
     enum gr_status status = p == NULL ? gr_fail(err, GR_ERR_NOMEM, "no memory for the pictures") : GR_OK;
-    for (int i = 0; i < o->images.n && status == GR_OK; i++) {
-        status = split(o->images.items[i], &p[i], err);
+    for (int i = 0; i < o->obs.images.n && status == GR_OK; i++) {
+        status = split(o->obs.images.items[i], &p[i], err);
         if (status == GR_OK && p[i].camera[0] == '\0') {
             status = only_camera(demo_images, p[i].camera, err);
         }
     }
     gr_jw_object(w);
-    for (int i = 0; i < o->images.n && status == GR_OK; i++) {
+    for (int i = 0; i < o->obs.images.n && status == GR_OK; i++) {
         int same = 0, before = 0;
-        for (int j = 0; j < o->images.n; j++) {
+        for (int j = 0; j < o->obs.images.n; j++) {
             bool equal = strcmp(p[i].camera, p[j].camera) == 0;
             same += equal;
             before += equal && j < i;
@@ -158,7 +131,7 @@ static enum gr_status put_images(const struct options *o, const struct gr_json *
         if (same > 1) {
             gr_jw_array(w);
         }
-        for (int j = i; j < o->images.n && status == GR_OK; j++) {
+        for (int j = i; j < o->obs.images.n && status == GR_OK; j++) {
             if (strcmp(p[i].camera, p[j].camera) == 0) {
                 status = put_picture(p[j].path, w, err);
             }
@@ -197,15 +170,7 @@ static enum gr_status put_noise(const char *path, struct gr_jw *w, struct gr_err
         return gr_fail(err, GR_ERR_INPUT, "%s: noise has %d dimensions, expected [50, 128] or [1, 50, 128]", path,
                        npy.ndim);
     }
-    gr_jw_array(w);
-    for (size_t r = 0; r < shape[0]; r++) {
-        gr_jw_array(w);
-        for (size_t c = 0; c < shape[1]; c++) {
-            gr_jw_f32(w, npy.values[r * shape[1] + c]);
-        }
-        gr_jw_end_array(w);
-    }
-    gr_jw_end_array(w);
+    gr_jw_f32_rows(w, npy.values, (int)shape[0], (int)shape[1], (int)shape[1]); /* the file's limit bounds them */
     gr_npy_free(&npy);
     return GR_OK;
 }
@@ -213,20 +178,20 @@ static enum gr_status put_noise(const char *path, struct gr_jw *w, struct gr_err
 /* Every camera is named, so nothing has to be asked. */
 static bool needs_demo(const struct options *o)
 {
-    bool all_named = o->images.n > 0;
-    for (int i = 0; i < o->images.n; i++) {
-        all_named = all_named && strchr(o->images.items[i], '=') != NULL && !gr_fs_is_file(o->images.items[i]);
+    bool all_named = o->obs.images.n > 0;
+    for (int i = 0; i < o->obs.images.n; i++) {
+        all_named = all_named && strchr(o->obs.images.items[i], '=') != NULL && !gr_fs_is_file(o->obs.images.items[i]);
     }
-    return !all_named || o->state == NULL || o->instruction == NULL;
+    return !all_named || o->obs.state == NULL || o->obs.instruction == NULL;
 }
 
 /* Says which parts are not the user's: a mix must not be taken for an observation. */
 static void note_mix(const struct options *o)
 {
-    int given = (o->images.n > 0) + (o->state != NULL) + (o->instruction != NULL);
+    int given = (o->obs.images.n > 0) + (o->obs.state != NULL) + (o->obs.instruction != NULL);
     if (given > 0 && given < 3) {
-        gr_log(GR_LOG_INFO, "not given, taken from the service's demo:%s%s%s", o->images.n == 0 ? " image" : "",
-               o->state == NULL ? " state" : "", o->instruction == NULL ? " instruction" : "");
+        gr_log(GR_LOG_INFO, "not given, taken from the service's demo:%s%s%s", o->obs.images.n == 0 ? " image" : "",
+               o->obs.state == NULL ? " state" : "", o->obs.instruction == NULL ? " instruction" : "");
     }
 }
 
@@ -237,40 +202,38 @@ static enum gr_status write_request(const struct options *o, const struct gr_jso
     const char *skip[8];
     int n = 0;
     struct gr_jw w = {.out = out, .compact = true};
-    if (o->images.n > 0) {
+    if (o->obs.images.n > 0) {
         skip[n++] = "images";
     }
-    if (o->state != NULL) {
+    if (o->obs.state != NULL) {
         skip[n++] = "state";
     }
-    if (o->instruction != NULL) {
+    if (o->obs.instruction != NULL) {
         skip[n++] = "instruction";
     }
-    if (o->seed.given || o->noise != NULL) {
+    if (o->obs.seed.given || o->obs.noise != NULL) {
         skip[n++] = "seed";
         skip[n++] = "noise";
     }
     skip[n] = NULL;
     gr_json_rewrite_members(request, skip, &w);
-    if (o->images.n > 0) {
+    if (o->obs.images.n > 0) {
         gr_jw_key(&w, "images");
         GR_TRY(put_images(o, gr_json_get(request, "images"), &w, err));
     }
-    if (o->state != NULL) {
+    if (o->obs.state != NULL) {
         gr_jw_key(&w, "state");
-        GR_TRY(put_state(o->state, &w, err));
+        GR_TRY(put_state(o->obs.state, &w, err));
     }
-    if (o->instruction != NULL) {
-        gr_jw_key(&w, "instruction");
-        gr_jw_string(&w, o->instruction);
+    if (o->obs.instruction != NULL) {
+        gr_jw_put_string(&w, "instruction", o->obs.instruction);
     }
-    if (o->seed.given) {
-        gr_jw_key(&w, "seed");
-        gr_jw_int(&w, o->seed.value);
+    if (o->obs.seed.given) {
+        gr_jw_put_int(&w, "seed", o->obs.seed.value);
     }
-    if (o->noise != NULL) {
+    if (o->obs.noise != NULL) {
         gr_jw_key(&w, "noise");
-        GR_TRY(put_noise(o->noise, &w, err));
+        GR_TRY(put_noise(o->obs.noise, &w, err));
     }
     gr_jw_end_object(&w);
     return out->failed ? gr_fail(err, GR_ERR_NOMEM, "no memory for the request") : GR_OK;
@@ -307,15 +270,15 @@ static void put_curl(const struct options *o, const struct gr_served *s, struct 
 {
     bool local = strncmp(s->url, "unix:", 5) == 0;
     char seed[32];
-    snprintf(seed, sizeof seed, "%" PRId64, o->seed.value);
+    snprintf(seed, sizeof seed, "%" PRId64, o->obs.seed.value);
     gr_buf_puts(out, "gr00t curl --dry-run");
-    for (int i = 0; i < o->images.n; i++) {
-        put_option("--image", o->images.items[i], out);
+    for (int i = 0; i < o->obs.images.n; i++) {
+        put_option("--image", o->obs.images.items[i], out);
     }
-    put_option("--state", o->state, out);
-    put_option("--instruction", o->instruction, out);
-    put_option("--seed", o->seed.given ? seed : NULL, out);
-    put_option("--noise", o->noise, out);
+    put_option("--state", o->obs.state, out);
+    put_option("--instruction", o->obs.instruction, out);
+    put_option("--seed", o->obs.seed.given ? seed : NULL, out);
+    put_option("--noise", o->obs.noise, out);
     put_option("--url", s->url, out);
     put_option("--api-key-file", o->served.api_key_file, out);
     put_option("--ca-file", o->served.ca_file, out);
@@ -372,9 +335,10 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     struct gr_served served = {0};
     struct gr_json *demo = NULL;
     struct gr_buf body = {0};
-    enum gr_status status = o->seed.given && o->noise != NULL
-                                ? gr_fail(err, GR_ERR_USAGE, "--seed and --noise exclude each other")
-                                : gr_served_open(&o->served, &served, err);
+    enum gr_status status = gr_obs_flags_check(&o->obs, err);
+    if (status == GR_OK) {
+        status = gr_served_open(&o->served, &served, err);
+    }
     if (status != GR_OK) {
         goto out;
     }

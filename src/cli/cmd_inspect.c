@@ -185,8 +185,7 @@ static void text_tensors(const struct gr_inspect *in, struct gr_buf *out)
 
 static void json_strings(struct gr_jw *w, const char *key, const char *const *texts, size_t n)
 {
-    gr_jw_key(w, key);
-    gr_jw_array(w);
+    gr_jw_put_array(w, key);
     for (size_t i = 0; i < n; i++) {
         gr_jw_string(w, texts[i]);
     }
@@ -195,19 +194,14 @@ static void json_strings(struct gr_jw *w, const char *key, const char *const *te
 
 static void json_groups(struct gr_jw *w, const char *key, const struct gr_group_config *groups, int n, bool action)
 {
-    gr_jw_key(w, key);
-    gr_jw_array(w);
+    gr_jw_put_array(w, key);
     for (int g = 0; g < n; g++) {
         gr_jw_object(w);
-        gr_jw_key(w, "name");
-        gr_jw_string(w, groups[g].name);
-        gr_jw_key(w, "dim");
-        gr_jw_int(w, groups[g].dim);
-        gr_jw_key(w, "mode");
-        gr_jw_string(w, mode_name(groups[g].mode));
+        gr_jw_put_string(w, "name", groups[g].name);
+        gr_jw_put_int(w, "dim", groups[g].dim);
+        gr_jw_put_string(w, "mode", mode_name(groups[g].mode));
         if (action) {
-            gr_jw_key(w, "relative");
-            gr_jw_bool(w, groups[g].relative);
+            gr_jw_put_bool(w, "relative", groups[g].relative);
         }
         gr_jw_end_object(w);
     }
@@ -216,17 +210,12 @@ static void json_groups(struct gr_jw *w, const char *key, const struct gr_group_
 
 static void json_embodiment(struct gr_jw *w, const struct gr_embodiment *e)
 {
-    gr_jw_key(w, "embodiment");
-    gr_jw_object(w);
-    gr_jw_key(w, "tag");
-    gr_jw_string(w, e->tag);
-    gr_jw_key(w, "slot");
-    gr_jw_int(w, e->slot);
+    gr_jw_put_object(w, "embodiment");
+    gr_jw_put_string(w, "tag", e->tag);
+    gr_jw_put_int(w, "slot", e->slot);
     json_strings(w, "cameras", (const char *const *)e->cameras, (size_t)e->n_cameras);
-    gr_jw_key(w, "frames_per_camera");
-    gr_jw_int(w, e->frames_per_camera);
-    gr_jw_key(w, "action_steps");
-    gr_jw_int(w, e->action_steps);
+    gr_jw_put_int(w, "frames_per_camera", e->frames_per_camera);
+    gr_jw_put_int(w, "action_steps", e->action_steps);
     json_groups(w, "state", e->state, e->n_state, false);
     json_groups(w, "action", e->action, e->n_action, true);
     gr_jw_end_object(w);
@@ -236,27 +225,20 @@ static void json_config(struct gr_jw *w, const struct gr_inspect *in)
 {
     const struct gr_config *c = in->config;
     struct setting settings[N_SETTINGS];
-    gr_jw_key(w, "model_type");
-    gr_jw_string(w, c->model_type);
+    gr_jw_put_string(w, "model_type", c->model_type);
     json_embodiment(w, &c->emb);
-    gr_jw_key(w, "embodiments");
-    gr_jw_array(w);
+    gr_jw_put_array(w, "embodiments");
     for (int i = 0; i < c->n_tags; i++) {
         gr_jw_object(w);
-        gr_jw_key(w, "tag");
-        gr_jw_string(w, c->tags[i]);
-        gr_jw_key(w, "slot");
-        gr_jw_int(w, c->slots[i]);
-        gr_jw_key(w, "usable");
-        gr_jw_bool(w, in->tag_usable[i]);
-        gr_jw_key(w, "note");
-        gr_jw_string(w, in->tag_notes[i]);
+        gr_jw_put_string(w, "tag", c->tags[i]);
+        gr_jw_put_int(w, "slot", c->slots[i]);
+        gr_jw_put_bool(w, "usable", in->tag_usable[i]);
+        gr_jw_put_string(w, "note", in->tag_notes[i]);
         gr_jw_end_object(w);
     }
     gr_jw_end_array(w);
     settings_of(c, settings);
-    gr_jw_key(w, "settings");
-    gr_jw_object(w);
+    gr_jw_put_object(w, "settings");
     for (int i = 0; i < N_SETTINGS; i++) {
         gr_jw_key(w, settings[i].key);
         if (settings[i].is_flag) {
@@ -271,30 +253,21 @@ static void json_config(struct gr_jw *w, const struct gr_inspect *in)
 
 static void json_tensors(struct gr_jw *w, const struct gr_inspect *in)
 {
-    gr_jw_key(w, "tensors");
-    gr_jw_u64(w, gr_snapshot_count(in->snapshot));
-    gr_jw_key(w, "shards");
-    gr_jw_int(w, gr_snapshot_shards(in->snapshot));
-    gr_jw_key(w, "tensor_bytes");
-    gr_jw_u64(w, gr_snapshot_bytes(in->snapshot));
-    gr_jw_key(w, "dtypes");
-    gr_jw_object(w);
+    gr_jw_put_u64(w, "tensors", gr_snapshot_count(in->snapshot));
+    gr_jw_put_int(w, "shards", gr_snapshot_shards(in->snapshot));
+    gr_jw_put_u64(w, "tensor_bytes", gr_snapshot_bytes(in->snapshot));
+    gr_jw_put_object(w, "dtypes");
     for (int d = 0; d < GR_INSPECT_DTYPES; d++) {
         if (in->dtypes[d] > 0) {
-            gr_jw_key(w, gr_dtype_name((enum gr_dtype)d));
-            gr_jw_u64(w, in->dtypes[d]);
+            gr_jw_put_u64(w, gr_dtype_name((enum gr_dtype)d), in->dtypes[d]);
         }
     }
     gr_jw_end_object(w);
-    gr_jw_key(w, "parts");
-    gr_jw_object(w);
+    gr_jw_put_object(w, "parts");
     for (int p = 0; p < GR_PARTS; p++) {
-        gr_jw_key(w, gr_part_name((enum gr_part)p));
-        gr_jw_object(w);
-        gr_jw_key(w, "tensors");
-        gr_jw_u64(w, in->parts[p].tensors);
-        gr_jw_key(w, "bytes");
-        gr_jw_u64(w, in->parts[p].bytes);
+        gr_jw_put_object(w, gr_part_name((enum gr_part)p));
+        gr_jw_put_u64(w, "tensors", in->parts[p].tensors);
+        gr_jw_put_u64(w, "bytes", in->parts[p].bytes);
         gr_jw_end_object(w);
     }
     gr_jw_end_object(w);
@@ -305,17 +278,13 @@ static void json_all(const char *dir, const struct gr_inspect *in, const char *t
 {
     struct gr_jw w = {.out = out};
     gr_jw_object(&w);
-    gr_jw_key(&w, "dir");
-    gr_jw_string(&w, dir);
+    gr_jw_put_string(&w, "dir", dir);
     json_config(&w, in);
     json_tensors(&w, in);
-    gr_jw_key(&w, "tokenizer");
-    gr_jw_string(&w, tokenizer);
-    gr_jw_key(&w, "files");
-    gr_jw_object(&w);
+    gr_jw_put_string(&w, "tokenizer", tokenizer);
+    gr_jw_put_object(&w, "files");
     for (size_t i = 0; i < in->n_files; i++) {
-        gr_jw_key(&w, in->files[i].name);
-        gr_jw_u64(&w, in->files[i].bytes);
+        gr_jw_put_u64(&w, in->files[i].name, in->files[i].bytes);
     }
     gr_jw_end_object(&w);
     gr_jw_end_object(&w);

@@ -8,15 +8,15 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/compare.h"
 #include "base/fs.h"
 #include "base/jsonout.h"
 #include "cli/cli.h"
-#include "cli/compare.h"
 #include "cli/plot.h"
 #include "cli/served.h"
 #include "cli/wire_chunk.h"
 
-enum { FILE_MAX_BYTES = 64 << 20, TITLE_BYTES = 320, SUBTITLE_BYTES = 200 };
+enum { TITLE_BYTES = 320, SUBTITLE_BYTES = 200 };
 
 struct options {
     const char *chunk, *golden, *out;
@@ -74,15 +74,6 @@ static enum gr_status check_options(const struct options *o, struct gr_err *err)
         return gr_fail(err, GR_ERR_USAGE, "--chunk is a file that exists already; without --url and --wait");
     }
     return GR_OK;
-}
-
-static enum gr_status read_file(const char *path, struct gr_wire_chunk *out, struct gr_err *err)
-{
-    struct gr_json *root = NULL;
-    GR_TRY(gr_json_read(path, FILE_MAX_BYTES, GR_ERR_INPUT, &root, err));
-    enum gr_status status = gr_wire_chunk_read(root, path, GR_ERR_INPUT, out, err);
-    gr_json_free(root);
-    return status;
 }
 
 /* The first characters of the instruction, never half a character. */
@@ -145,7 +136,8 @@ static enum gr_status draw(struct gr_cli *cli, const struct options *o, const st
     float *golden = NULL;
     struct gr_buf file = {0};
     if (p->has_golden) {
-        GR_TRY(gr_wire_chunk_align(&p->golden, c, "the golden chunk", GR_ERR_INPUT, &golden, err));
+        GR_TRY(gr_wire_chunk_align(&p->golden, c->groups, c->n_groups, c->steps, "the golden chunk", GR_ERR_INPUT,
+                                   &golden, err));
     }
     title_of(c, title);
     snprintf(subtitle, sizeof subtitle, "%s", p->subtitle);
@@ -173,7 +165,7 @@ static enum gr_status draw(struct gr_cli *cli, const struct options *o, const st
     if (status == GR_OK && (status = gr_cli_write_file(o->out, &file, err)) == GR_OK) {
         gr_buf_line(&cli->out, "%s: %d joints, %d steps", o->out, c->dim, c->steps);
         if (golden != NULL) {
-            struct gr_diff d = gr_compare(c->actions, c->steps, c->dim, c->dim, golden);
+            struct gr_diff d = gr_compare(c->actions, c->dim, golden, c->dim, c->steps, c->dim);
             gr_buf_printf(&cli->out, "; against golden: PCC %.6f, max|d| %.2e rad", d.pcc, d.max_abs);
         }
         gr_buf_puts(&cli->out, "\n");
@@ -192,11 +184,11 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     struct plot p = {0};
     enum gr_status status = check_options(o, err);
     if (status == GR_OK && o->golden != NULL) {
-        status = read_file(o->golden, &p.golden, err);
+        status = gr_wire_chunk_load(o->golden, &p.golden, err);
         p.has_golden = status == GR_OK;
     }
     if (status == GR_OK) {
-        status = o->chunk != NULL ? read_file(o->chunk, &p.chunk, err) : ask(o, &p, err);
+        status = o->chunk != NULL ? gr_wire_chunk_load(o->chunk, &p.chunk, err) : ask(o, &p, err);
     }
     if (status == GR_OK) {
         status = draw(cli, o, &p, err);

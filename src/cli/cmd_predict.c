@@ -2,12 +2,10 @@
  *
  * cmd_predict.c: `gr00t predict`: picture files, state.json and an instruction in, a chunk of joint targets out.
  * Of the engine it uses the public header gr00t.h only: what works here works for every user of the library. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fs.h"
 #include "base/log.h"
 #include "cli/chunk_out.h"
 #include "cli/cli.h"
@@ -17,10 +15,9 @@
 #include "gr00t.h"
 
 struct options {
-    const char *model, *state, *instruction, *noise, *state_dtype, *plot, *golden, *out;
-    struct gr_arg_list images;
-    struct gr_arg_int seed;
+    const char *model, *state_dtype, *plot, *golden, *out;
     bool json;
+    struct gr_obs_flags obs;
     struct gr_engine_flags engine;
 };
 
@@ -32,37 +29,7 @@ static const struct gr_arg args[] = {
      .value = "DIR",
      .required = true,
      .help = "snapshot folder"},
-    {.name = "image",
-     .kind = GR_ARG_LIST,
-     .offset = offsetof(struct options, images),
-     .value = "[CAMERA=]FILE",
-     .required = true,
-     .help = "PNG or JPEG, sides 64 to 4096; once for each picture"},
-    {.name = "state",
-     .kind = GR_ARG_STRING,
-     .offset = offsetof(struct options, state),
-     .value = "FILE",
-     .required = true,
-     .help = "joint state in radians: {\"group\": [numbers], ...}"},
-    {.name = "instruction",
-     .kind = GR_ARG_STRING,
-     .offset = offsetof(struct options, instruction),
-     .value = "TEXT",
-     .required = true,
-     .empty_ok = true,
-     .help = "what to do, 1 to 2000 characters"},
-    {.name = "seed",
-     .kind = GR_ARG_INT,
-     .offset = offsetof(struct options, seed),
-     .value = "N",
-     .min = 0,
-     .max = INT64_MAX,
-     .help = "seed of the initial noise [42]"},
-    {.name = "noise",
-     .kind = GR_ARG_STRING,
-     .offset = offsetof(struct options, noise),
-     .value = "FILE.npy",
-     .help = "the initial noise itself, [50, 128] numbers"},
+    GR_OBS_ARGS(struct options, obs, true, "", "[42]"),
     {.name = "state-dtype",
      .kind = GR_ARG_CHOICE,
      .offset = offsetof(struct options, state_dtype),
@@ -88,32 +55,11 @@ static const struct gr_arg args[] = {
     GR_ENGINE_ARGS(struct options, engine),
 };
 
-static enum gr_status need(const char *option, const char *path, bool dir, struct gr_err *err)
-{
-    struct gr_err why = {0};
-    enum gr_status status = dir ? gr_fs_need_dir(path, GR_ERR_IO, &why) : gr_fs_need_file(path, GR_ERR_IO, &why);
-    return status == GR_OK ? GR_OK : gr_fail(err, status, "%s %s", option, why.msg);
-}
-
 /* Complaints that need no model come before the load, which takes seconds. */
 static enum gr_status check_files(const struct options *o, struct gr_err *err)
 {
-    if (o->seed.given && o->noise != NULL) {
-        return gr_fail(err, GR_ERR_USAGE, "--seed and --noise exclude each other");
-    }
-    for (int i = 0; i < o->images.n; i++) {
-        const char *value = o->images.items[i], *equals = strchr(value, '=');
-        if (equals == NULL || gr_fs_is_file(value)) {
-            GR_TRY(need("--image", value, false, err));
-        } else {
-            GR_TRY(need("--image CAMERA=FILE:", equals + 1, false, err));
-        }
-    }
-    GR_TRY(need("--state", o->state, false, err));
-    if (o->noise != NULL) {
-        GR_TRY(need("--noise", o->noise, false, err));
-    }
-    return o->golden != NULL ? need("--golden", o->golden, true, err) : GR_OK;
+    GR_TRY(gr_obs_flags_check(&o->obs, err));
+    return o->golden != NULL ? gr_obs_need("--golden", o->golden, true, err) : GR_OK;
 }
 
 /* What a request holds besides the options: owned buffers. */
@@ -127,10 +73,10 @@ struct request {
 static enum gr_status read_request(const struct options *o, const struct gr_info *info, struct request *r,
                                    struct gr_err *err)
 {
-    GR_TRY(gr_obs_images_read(&o->images, info, &r->images, err));
-    GR_TRY(gr_obs_state_read(o->state, info, &r->state, err));
-    if (o->noise != NULL) {
-        GR_TRY(gr_obs_noise_read(o->noise, info, &r->noise, err));
+    GR_TRY(gr_obs_images_read(&o->obs.images, info, &r->images, err));
+    GR_TRY(gr_obs_state_read(o->obs.state, info, &r->state, err));
+    if (o->obs.noise != NULL) {
+        GR_TRY(gr_obs_noise_read(o->obs.noise, info, &r->noise, err));
     }
     for (int i = 0; i < r->images.n; i++) {
         if (r->images.images[i].exif_orientation != 1) {
@@ -144,9 +90,9 @@ static enum gr_status read_request(const struct options *o, const struct gr_info
         .state = r->state,
         .state_dim = info->state_dim,
         .state_dtype = o->state_dtype != NULL && strcmp(o->state_dtype, "float64") == 0 ? GR_STATE_F64 : GR_STATE_F32,
-        .instruction = o->instruction,
-        .noise_kind = o->noise != NULL ? GR_NOISE_GIVEN : GR_NOISE_SEED,
-        .seed = o->seed.given ? (uint64_t)o->seed.value : GR_DEFAULT_SEED,
+        .instruction = o->obs.instruction,
+        .noise_kind = o->obs.noise != NULL ? GR_NOISE_GIVEN : GR_NOISE_SEED,
+        .seed = o->obs.seed.given ? (uint64_t)o->obs.seed.value : GR_DEFAULT_SEED,
         .noise = r->noise,
     };
     return GR_OK;
@@ -166,8 +112,8 @@ static enum gr_status deliver(struct gr_cli *cli, const struct options *o, const
     struct gr_buf file = {0};
     enum gr_status status = GR_OK;
     if (o->out != NULL) {
-        gr_chunk_json(view, &file);
-        status = gr_cli_write_file(o->out, &file, err);
+        status = gr_chunk_json(view, &file, err);
+        status = status == GR_OK ? gr_cli_write_file(o->out, &file, err) : status;
         gr_buf_free(&file);
     }
     if (status == GR_OK && o->plot != NULL) {
@@ -175,10 +121,10 @@ static enum gr_status deliver(struct gr_cli *cli, const struct options *o, const
         status = gr_cli_write_file(o->plot, &file, err);
         gr_buf_free(&file);
     }
-    if (o->json) {
-        gr_chunk_json(view, &cli->out);
-    } else {
+    if (!o->json) {
         gr_chunk_text(view, cli->columns, &cli->out);
+    } else if (status == GR_OK) {
+        status = gr_chunk_json(view, &cli->out, err);
     }
     return status;
 }

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compare.h"
 #include "base/jsonout.h"
 #include "cli/cli.h"
-#include "cli/compare.h"
 #include "cli/served.h"
 #include "cli/wire_chunk.h"
 #include "gr00t.h"
@@ -82,27 +82,18 @@ static enum gr_status read_demo(struct gr_served *served, struct smoke *s, struc
     return gr_wire_chunk_read(gr_json_get(s->demo, "expected"), "/demo: expected", GR_ERR_NETWORK, &s->expected, err);
 }
 
-/* noise: [n] or NULL for the seed. */
+/* noise: [rows, cols] or NULL for the seed. */
 static void write_request(const struct smoke *s, const float *noise, int rows, int cols, struct gr_buf *out)
 {
     static const char *const ours[] = {"seed", "noise", "return_normalized", NULL};
     struct gr_jw w = {.out = out, .compact = true};
     gr_json_rewrite_members(gr_json_get(s->demo, "request"), ours, &w);
-    gr_jw_key(&w, "return_normalized");
-    gr_jw_bool(&w, true);
-    gr_jw_key(&w, noise != NULL ? "noise" : "seed");
+    gr_jw_put_bool(&w, "return_normalized", true);
     if (noise == NULL) {
-        gr_jw_u64(&w, s->seed);
+        gr_jw_put_u64(&w, "seed", s->seed);
     } else {
-        gr_jw_array(&w);
-        for (int r = 0; r < rows; r++) {
-            gr_jw_array(&w);
-            for (int c = 0; c < cols; c++) {
-                gr_jw_f32(&w, noise[(ptrdiff_t)r * cols + c]);
-            }
-            gr_jw_end_array(&w);
-        }
-        gr_jw_end_array(&w);
+        gr_jw_key(&w, "noise");
+        gr_jw_f32_rows(&w, noise, rows, cols, cols);
     }
     gr_jw_end_object(&w);
 }
@@ -153,15 +144,15 @@ static enum gr_status difference(const struct gr_wire_chunk *a, const struct gr_
                                  struct gr_err *err)
 {
     float *same_order = NULL;
-    GR_TRY(gr_wire_chunk_align(b, a, "the repeated reply", GR_ERR_CHECK, &same_order, err));
-    *out = gr_compare(same_order, a->steps, a->dim, a->dim, a->actions).max_abs;
+    GR_TRY(
+        gr_wire_chunk_align(b, a->groups, a->n_groups, a->steps, "the repeated reply", GR_ERR_CHECK, &same_order, err));
+    *out = gr_compare(same_order, a->dim, a->actions, a->dim, a->steps, a->dim).max_abs;
     free(same_order);
     if (a->normalized.rows != b->normalized.rows || a->normalized.cols != b->normalized.cols) {
         return gr_fail(err, GR_ERR_CHECK, "action_pred_normalized has another shape in the repeated reply");
     }
-    double d = gr_compare(b->normalized.values, b->normalized.rows, b->normalized.cols, b->normalized.cols,
-                          a->normalized.values)
-                   .max_abs;
+    const int rows = a->normalized.rows, cols = a->normalized.cols;
+    double d = gr_compare(b->normalized.values, cols, a->normalized.values, cols, rows, cols).max_abs;
     *out = d > *out ? d : *out;
     return GR_OK;
 }
@@ -183,12 +174,13 @@ static bool pcc_passes(const struct gr_diff *d, double min)
 static enum gr_status judge(struct smoke *s, struct gr_err *err)
 {
     const struct gr_wire_chunk *got = &s->got[FIRST];
-    GR_TRY(gr_wire_chunk_align(&s->expected, got, "the expected chunk of /demo", GR_ERR_CHECK, &s->golden, err));
-    s->actions = gr_compare(got->actions, got->steps, got->dim, got->dim, s->golden);
+    GR_TRY(gr_wire_chunk_align(&s->expected, got->groups, got->n_groups, got->steps, "the expected chunk of /demo",
+                               GR_ERR_CHECK, &s->golden, err));
+    s->actions = gr_compare(got->actions, got->dim, s->golden, got->dim, got->steps, got->dim);
     const struct gr_wire_matrix *want = &s->expected.normalized, *valid = &got->valid;
     if (want->values != NULL && valid->values != NULL && want->rows >= valid->rows && want->cols >= valid->cols) {
-        s->has_valid = true; /* compare with the wider array as "got": only that side may have a row stride */
-        s->valid = gr_compare(want->values, valid->rows, valid->cols, want->cols, valid->values);
+        s->has_valid = true;
+        s->valid = gr_compare(valid->values, valid->cols, want->values, want->cols, valid->rows, valid->cols);
     }
     GR_TRY(difference(got, &s->got[SECOND], &s->repeat_maxdiff, err));
     GR_TRY(difference(got, &s->got[NOISE], &s->seed_maxdiff, err));
@@ -220,17 +212,7 @@ static void put_pcc(const struct gr_diff *d, int decimals, struct gr_buf *out)
 static struct gr_diff group_diff(const struct smoke *s, int g, int column)
 {
     const struct gr_wire_chunk *got = &s->got[FIRST];
-    int dim = got->groups[g].dim;
-    float *want = calloc((size_t)got->steps * (size_t)dim, sizeof *want);
-    struct gr_diff d = {0};
-    for (int r = 0; want != NULL && r < got->steps; r++) {
-        memcpy(want + (ptrdiff_t)r * dim, s->golden + (ptrdiff_t)r * got->dim + column, (size_t)dim * sizeof *want);
-    }
-    if (want != NULL) {
-        d = gr_compare(got->actions + column, got->steps, dim, got->dim, want);
-    }
-    free(want);
-    return d;
+    return gr_compare(got->actions + column, got->dim, s->golden + column, got->dim, got->steps, got->groups[g].dim);
 }
 
 static void put_line(const struct smoke *s, struct gr_buf *out)
@@ -274,17 +256,13 @@ static void json_pcc(struct gr_jw *w, const char *key, const struct gr_diff *d)
 static void json_runs(struct gr_jw *w, const struct smoke *s)
 {
     static const char *const names[RUNS] = {"seed", "repeat", "noise"};
-    gr_jw_key(w, "runs");
-    gr_jw_array(w);
+    gr_jw_put_array(w, "runs");
     for (int i = 0; i < RUNS; i++) {
         gr_jw_object(w);
-        gr_jw_key(w, "request");
-        gr_jw_string(w, names[i]);
-        gr_jw_key(w, "wall_ms");
-        gr_jw_milli(w, s->wall_ms[i]);
+        gr_jw_put_string(w, "request", names[i]);
+        gr_jw_put_milli(w, "wall_ms", s->wall_ms[i]);
         for (int t = 0; t < s->got[i].n_timings; t++) {
-            gr_jw_key(w, s->got[i].timings[t].name);
-            gr_jw_milli(w, s->got[i].timings[t].ms);
+            gr_jw_put_milli(w, s->got[i].timings[t].name, s->got[i].timings[t].ms);
         }
         gr_jw_end_object(w);
     }
@@ -294,15 +272,12 @@ static void json_runs(struct gr_jw *w, const struct smoke *s)
 static void json_groups(struct gr_jw *w, const struct smoke *s)
 {
     const struct gr_wire_chunk *a = &s->got[FIRST];
-    gr_jw_key(w, "per_group");
-    gr_jw_object(w);
+    gr_jw_put_object(w, "per_group");
     for (int g = 0, d = 0; g < a->n_groups; d += a->groups[g].dim, g++) {
         struct gr_diff diff = group_diff(s, g, d);
-        gr_jw_key(w, a->groups[g].name);
-        gr_jw_object(w);
+        gr_jw_put_object(w, a->groups[g].name);
         json_pcc(w, "pcc", &diff);
-        gr_jw_key(w, "max_abs");
-        gr_jw_f64(w, diff.max_abs);
+        gr_jw_put_f64(w, "max_abs", diff.max_abs);
         gr_jw_end_object(w);
     }
     gr_jw_end_object(w);
@@ -320,26 +295,18 @@ static void put_json(const struct smoke *s, const char *url, struct gr_buf *out)
                    {"gate_pcc_actions_min", s->pcc_min},
                    {"gate_max_abs_repeat", s->repeat_max}};
     gr_jw_object(&w);
-    gr_jw_key(&w, "pass");
-    gr_jw_bool(&w, s->failed[0] == '\0');
-    gr_jw_key(&w, "failed");
-    gr_jw_string(&w, s->failed[0] == '\0' ? NULL : s->failed);
-    gr_jw_key(&w, "url");
-    gr_jw_string(&w, url);
-    gr_jw_key(&w, "model");
-    gr_jw_string(&w, s->got[FIRST].model);
-    gr_jw_key(&w, "version");
-    gr_jw_string(&w, s->got[FIRST].version);
-    gr_jw_key(&w, "seed");
-    gr_jw_u64(&w, s->seed);
+    gr_jw_put_bool(&w, "pass", s->failed[0] == '\0');
+    gr_jw_put_string(&w, "failed", s->failed[0] == '\0' ? NULL : s->failed);
+    gr_jw_put_string(&w, "url", url);
+    gr_jw_put_string(&w, "model", s->got[FIRST].model);
+    gr_jw_put_string(&w, "version", s->got[FIRST].version);
+    gr_jw_put_u64(&w, "seed", s->seed);
     json_pcc(&w, "pcc_actions", &s->actions);
     json_pcc(&w, "pcc_action_pred_valid", &s->valid);
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
-        gr_jw_key(&w, figures[i].name);
-        gr_jw_f64(&w, figures[i].value);
+        gr_jw_put_f64(&w, figures[i].name, figures[i].value);
     }
-    gr_jw_key(&w, "seed_path_ok");
-    gr_jw_bool(&w, s->seed_maxdiff <= s->repeat_max);
+    gr_jw_put_bool(&w, "seed_path_ok", s->seed_maxdiff <= s->repeat_max);
     json_groups(&w, s);
     json_runs(&w, s);
     gr_jw_end_object(&w);
@@ -357,12 +324,9 @@ static void put_broken(const struct smoke *s, const struct options *o, const cha
     }
     struct gr_jw w = {.out = out};
     gr_jw_object(&w);
-    gr_jw_key(&w, "pass");
-    gr_jw_bool(&w, false);
-    gr_jw_key(&w, "failed");
-    gr_jw_string(&w, why);
-    gr_jw_key(&w, "url");
-    gr_jw_string(&w, url);
+    gr_jw_put_bool(&w, "pass", false);
+    gr_jw_put_string(&w, "failed", why);
+    gr_jw_put_string(&w, "url", url);
     gr_jw_end_object(&w);
 }
 

@@ -154,24 +154,20 @@ static void print_json(struct gr_tokenizer *tok, const struct result *r, struct 
 {
     struct gr_jw w = {.out = out};
     gr_jw_object(&w);
-    gr_jw_key(&w, "text");
-    gr_jw_string(&w, r->formalized);
+    gr_jw_put_string(&w, "text", r->formalized);
     gr_jw_key(&w, "n_text");
     if (r->n_text >= 0) {
         gr_jw_int(&w, r->n_text);
     } else {
         gr_jw_null(&w);
     }
-    gr_jw_key(&w, "seq_len");
-    gr_jw_u64(&w, r->n);
-    gr_jw_key(&w, "ids");
-    gr_jw_array(&w);
+    gr_jw_put_u64(&w, "seq_len", r->n);
+    gr_jw_put_array(&w, "ids");
     for (size_t i = 0; i < r->n; i++) {
         gr_jw_int(&w, r->ids[i]);
     }
     gr_jw_end_array(&w);
-    gr_jw_key(&w, "pieces");
-    gr_jw_array(&w);
+    gr_jw_put_array(&w, "pieces");
     for (size_t i = 0; i < r->n; i++) {
         struct gr_buf piece = {0};
         put_piece(tok, r->ids[i], &piece);

@@ -33,18 +33,12 @@ struct report {
 static void json_file(struct gr_jw *w, const struct gr_verify_file *f)
 {
     gr_jw_object(w);
-    gr_jw_key(w, "name");
-    gr_jw_string(w, f->name);
-    gr_jw_key(w, "result");
-    gr_jw_string(w, gr_verify_result_name(f->result));
-    gr_jw_key(w, "kind");
-    gr_jw_string(w, f->kind);
-    gr_jw_key(w, "expected");
-    gr_jw_string(w, f->expected);
-    gr_jw_key(w, "found");
-    gr_jw_string(w, f->found);
-    gr_jw_key(w, "bytes");
-    gr_jw_u64(w, f->bytes);
+    gr_jw_put_string(w, "name", f->name);
+    gr_jw_put_string(w, "result", gr_verify_result_name(f->result));
+    gr_jw_put_string(w, "kind", f->kind);
+    gr_jw_put_string(w, "expected", f->expected);
+    gr_jw_put_string(w, "found", f->found);
+    gr_jw_put_u64(w, "bytes", f->bytes);
     gr_jw_end_object(w);
 }
 
@@ -82,18 +76,12 @@ static void print_counts(struct gr_cli *cli, const struct gr_verify_counts *c, d
 
 static void json_counts(struct gr_jw *w, const struct gr_verify_counts *c)
 {
-    gr_jw_key(w, "ok");
-    gr_jw_u64(w, c->ok);
-    gr_jw_key(w, "mismatch");
-    gr_jw_u64(w, c->mismatch);
-    gr_jw_key(w, "missing");
-    gr_jw_u64(w, c->missing);
-    gr_jw_key(w, "unknown");
-    gr_jw_u64(w, c->unknown);
-    gr_jw_key(w, "bytes");
-    gr_jw_u64(w, c->bytes);
-    gr_jw_key(w, "source");
-    gr_jw_string(w, c->source);
+    gr_jw_put_u64(w, "ok", c->ok);
+    gr_jw_put_u64(w, "mismatch", c->mismatch);
+    gr_jw_put_u64(w, "missing", c->missing);
+    gr_jw_put_u64(w, "unknown", c->unknown);
+    gr_jw_put_u64(w, "bytes", c->bytes);
+    gr_jw_put_string(w, "source", c->source);
 }
 
 static enum gr_status run(struct gr_cli *cli, const void *options, const char *const *words, int n_words,

@@ -45,8 +45,7 @@ void gr_percentiles_json(const struct gr_percentiles *p, struct gr_jw *w)
     } rows[] = {{"p50", p->p50}, {"p90", p->p90}, {"p99", p->p99}, {"max", p->max}, {"mean", p->mean}, {"min", p->min}};
     gr_jw_object(w);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        gr_jw_key(w, rows[i].name);
-        gr_jw_milli(w, rows[i].ms);
+        gr_jw_put_milli(w, rows[i].name, rows[i].ms);
     }
     gr_jw_end_object(w);
 }

@@ -18,6 +18,32 @@
 /* 4096 x 4096 16-bit RGBA without compression is 134 MB. */
 enum { IMAGE_MAX_BYTES = 160 << 20, STATE_MAX_BYTES = 1 << 20, NOISE_MAX_BYTES = 64 << 20, LIST_BYTES = 320 };
 
+enum gr_status gr_obs_need(const char *option, const char *path, bool dir, struct gr_err *err)
+{
+    struct gr_err why = {0};
+    enum gr_status status = dir ? gr_fs_need_dir(path, GR_ERR_IO, &why) : gr_fs_need_file(path, GR_ERR_IO, &why);
+    return status == GR_OK ? GR_OK : gr_fail(err, status, "%s %s", option, why.msg);
+}
+
+enum gr_status gr_obs_flags_check(const struct gr_obs_flags *f, struct gr_err *err)
+{
+    if (f->seed.given && f->noise != NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "--seed and --noise exclude each other");
+    }
+    for (int i = 0; i < f->images.n; i++) {
+        const char *value = f->images.items[i], *equals = strchr(value, '=');
+        if (equals == NULL || gr_fs_is_file(value)) {
+            GR_TRY(gr_obs_need("--image", value, false, err));
+        } else {
+            GR_TRY(gr_obs_need("--image CAMERA=FILE:", equals + 1, false, err));
+        }
+    }
+    if (f->state != NULL) {
+        GR_TRY(gr_obs_need("--state", f->state, false, err));
+    }
+    return f->noise != NULL ? gr_obs_need("--noise", f->noise, false, err) : GR_OK;
+}
+
 static void append(char list[LIST_BYTES], const char *text)
 {
     size_t used = strlen(list);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * obs_files.h: an observation from files: pictures, state.json, noise.npy. Knows the model only through gr_info, so that it
- * works for any embodiment and any number of cameras. */
+ * obs_files.h: an observation on the command line: its options, and its files: pictures, state.json, noise.npy. Knows the model only
+ * through gr_info, so that it works for any embodiment and any number of cameras. */
 #ifndef GR_CLI_OBS_FILES_H
 #define GR_CLI_OBS_FILES_H
 
@@ -9,6 +9,53 @@
 #include "base/json.h"
 #include "cli/args.h"
 #include "gr00t.h"
+
+/* The options that say what the observation is; a member of a command's options struct. */
+struct gr_obs_flags {
+    const char *state, *instruction, *noise;
+    struct gr_arg_list images;
+    struct gr_arg_int seed;
+};
+
+/* Table rows for a `struct gr_obs_flags` member `m` of options struct `type`. must: whether pictures, state and instruction have to be
+ * given; otherwise, seed_otherwise: literals, what holds when they or the seed are not. */
+#define GR_OBS_ARGS(type, m, must, otherwise, seed_otherwise)                                           \
+    {.name = "image",                                                                                   \
+     .kind = GR_ARG_LIST,                                                                               \
+     .offset = offsetof(type, m.images),                                                                \
+     .value = "[CAMERA=]FILE",                                                                          \
+     .required = (must),                                                                                \
+     .help = "PNG or JPEG, sides 64 to 4096; once for each picture" otherwise},                         \
+        {.name = "state",                                                                               \
+         .kind = GR_ARG_STRING,                                                                         \
+         .offset = offsetof(type, m.state),                                                             \
+         .value = "FILE",                                                                               \
+         .required = (must),                                                                            \
+         .help = "joint state in radians: {\"group\": [numbers], ...}" otherwise},                      \
+        {.name = "instruction",                                                                         \
+         .kind = GR_ARG_STRING,                                                                         \
+         .offset = offsetof(type, m.instruction),                                                       \
+         .value = "TEXT",                                                                               \
+         .required = (must),                                                                            \
+         .empty_ok = true,                                                                              \
+         .help = "what to do, 1 to 2000 characters" otherwise},                                         \
+        {.name = "seed",                                                                                \
+         .kind = GR_ARG_INT,                                                                            \
+         .offset = offsetof(type, m.seed),                                                              \
+         .value = "N",                                                                                  \
+         .min = 0,                                                                                      \
+         .max = INT64_MAX,                                                                              \
+         .help = "seed of the initial noise " seed_otherwise},                                          \
+    {                                                                                                   \
+        .name = "noise", .kind = GR_ARG_STRING, .offset = offsetof(type, m.noise), .value = "FILE.npy", \
+        .help = "the initial noise itself, [50, 128] numbers"                                           \
+    }
+
+/* What can be refused before a model is loaded or a service asked. GR_ERR_USAGE: seed with noise; GR_ERR_IO: a file that is not there,
+ * with the option that names it. */
+enum gr_status gr_obs_flags_check(const struct gr_obs_flags *flags, struct gr_err *err);
+/* One file or folder that `option` names. */
+enum gr_status gr_obs_need(const char *option, const char *path, bool dir, struct gr_err *err);
 
 /* Pictures of one observation, decoded. Zero-initialise; free with gr_obs_images_free. */
 struct gr_obs_images {

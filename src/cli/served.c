@@ -9,11 +9,11 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/fs.h"
 #include "base/log.h"
+#include "cli/settings.h"
 
 #define DEFAULT_URL "http://127.0.0.1:20000"
-enum { KEY_MAX_BYTES = 4096, STARTING_S = 600, PAUSE_MS = 200, NOTE_MS = 5000, BUSY_TRIES = 5, BUSY_PAUSE_MAX_S = 30 };
+enum { STARTING_S = 600, PAUSE_MS = 200, NOTE_MS = 5000, BUSY_TRIES = 5, BUSY_PAUSE_MAX_S = 30 };
 enum { REWRITE_DEPTH = 12 };
 
 static void pause_ms(double ms)
@@ -24,26 +24,6 @@ static void pause_ms(double ms)
     }
 }
 
-/* The key is the file without white space at its ends. */
-static enum gr_status read_key(const char *path, char **out, struct gr_err *err)
-{
-    char *text = NULL;
-    size_t n = 0;
-    GR_TRY(gr_fs_read(path, KEY_MAX_BYTES, &text, &n, err));
-    size_t start = strspn(text, " \t\r\n"), end = strlen(text);
-    while (end > start && strchr(" \t\r\n", text[end - 1]) != NULL) {
-        end--;
-    }
-    if (end == start) {
-        free(text);
-        return gr_fail(err, GR_ERR_USAGE, "--api-key-file %s is empty", path);
-    }
-    memmove(text, text + start, end - start);
-    text[end - start] = '\0';
-    *out = text;
-    return GR_OK;
-}
-
 enum gr_status gr_served_open(const struct gr_served_flags *flags, struct gr_served *out, struct gr_err *err)
 {
     *out = (struct gr_served){.url = flags->url != NULL ? flags->url : DEFAULT_URL, .wait_s = STARTING_S};
@@ -52,7 +32,7 @@ enum gr_status gr_served_open(const struct gr_served_flags *flags, struct gr_ser
         out->wait_for_listener = true;
     }
     if (flags->api_key_file != NULL) {
-        GR_TRY(read_key(flags->api_key_file, &out->key, err));
+        GR_TRY(gr_settings_key(flags->api_key_file, &out->key, err));
     }
     out->config = (struct gr_client_config){.url = out->url, .api_key = out->key, .ca_file = flags->ca_file};
     return gr_client_open(&out->config, &out->client, err);

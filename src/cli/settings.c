@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { KEY_FILE_MAX = 4096 };
+
 static const char *const *own_env; /* a test's list, NULL: environ */
 
 void gr_settings_use_env(const char *const *variables) { own_env = variables; }
@@ -62,6 +64,32 @@ enum gr_status gr_settings_real(const char *name, const char *text, double min, 
         return gr_fail(err, GR_ERR_USAGE, "%s is \"%.80s\", expected a number from %g to %g", name, text, min, max);
     }
     *out = v;
+    return GR_OK;
+}
+
+enum gr_status gr_settings_key(const char *path, char **out, struct gr_err *err)
+{
+    static const char blank[] = " \t\r\n";
+    char *text = NULL;
+    size_t n = 0, lead;
+    GR_TRY(gr_fs_read(path, KEY_FILE_MAX, &text, &n, err));
+    while (n > 0 && strchr(blank, text[n - 1]) != NULL) {
+        n--;
+    }
+    bool plain = true;
+    for (lead = 0; lead < n && strchr(blank, text[lead]) != NULL; lead++) {
+    }
+    for (size_t i = lead; i < n; i++) {
+        plain = plain && text[i] > ' ' && text[i] < 127; /* what a header can carry */
+    }
+    if (n == lead || !plain) {
+        free(text);
+        return gr_fail(err, GR_ERR_USAGE, "--api-key-file %s %s", path,
+                       n == lead ? "is empty" : "holds more than one word of printable ASCII");
+    }
+    memmove(text, text + lead, n - lead);
+    text[n - lead] = '\0';
+    *out = text;
     return GR_OK;
 }
 

@@ -111,6 +111,10 @@ struct gr_weights_place {
 enum gr_status gr_settings_weights(const struct gr_weights_flags *flags, struct gr_weights_place *out,
                                    struct gr_err *err);
 
+/* The key in file `path`, which --api-key-file named: one word of printable ASCII; white space around it is dropped. malloc'ed.
+ * GR_ERR_USAGE: no such word; GR_ERR_IO. */
+enum gr_status gr_settings_key(const char *path, char **out, struct gr_err *err);
+
 /* NO_COLOR is set, or the terminal is dumb. */
 bool gr_settings_no_color(void);
 

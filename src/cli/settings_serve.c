@@ -20,7 +20,6 @@ enum {
     CONNECTIONS = 4096,
     HEAD_BYTES = 16 << 10,
     WARMUP_RUNS = 3,
-    KEY_FILE_MAX = 4096,
     PEM_MAX = 1 << 20,
     TEXT_GR1 = 24,
     TEXT_GR1_LONG = 152,
@@ -150,36 +149,6 @@ static enum gr_status read_pem(const char *path, char **out, struct gr_err *err)
     return path == NULL ? GR_OK : gr_fs_read(path, PEM_MAX, out, &n, err);
 }
 
-static enum gr_status read_key(const char *path, char **out, struct gr_err *err)
-{
-    static const char blank[] = " \t\r\n";
-    char *text = NULL;
-    size_t n = 0, lead;
-    struct stat st;
-    GR_TRY(gr_fs_read(path, KEY_FILE_MAX, &text, &n, err));
-    while (n > 0 && strchr(blank, text[n - 1]) != NULL) {
-        n--;
-    }
-    bool plain = true;
-    for (lead = 0; lead < n && strchr(blank, text[lead]) != NULL; lead++) {
-    }
-    for (size_t i = lead; i < n; i++) {
-        plain = plain && text[i] > ' ' && text[i] < 127; /* what a header can carry */
-    }
-    if (n == lead || !plain) {
-        free(text);
-        return gr_fail(err, GR_ERR_USAGE, "--api-key-file %s %s", path,
-                       n == lead ? "is empty" : "holds more than one word of printable ASCII");
-    }
-    memmove(text, text + lead, n - lead);
-    text[n - lead] = '\0';
-    *out = text;
-    if (stat(path, &st) == 0 && (st.st_mode & S_IROTH) != 0) {
-        gr_log(GR_LOG_WARN, "%s can be read by every user of this machine; chmod 600 %s", path, path);
-    }
-    return GR_OK;
-}
-
 static enum gr_status set_access(const struct gr_serve_flags *f, struct gr_serve_settings *out, struct gr_err *err)
 {
     struct gr_server_config *c = &out->server;
@@ -202,7 +171,12 @@ static enum gr_status set_access(const struct gr_serve_flags *f, struct gr_serve
     GR_TRY(read_pem(f->tls_cert, &out->tls_cert, err));
     GR_TRY(read_pem(f->tls_key, &out->tls_key, err));
     if (f->api_key_file != NULL) {
-        GR_TRY(read_key(f->api_key_file, &out->api_key, err));
+        struct stat st;
+        GR_TRY(gr_settings_key(f->api_key_file, &out->api_key, err));
+        if (stat(f->api_key_file, &st) == 0 && (st.st_mode & S_IROTH) != 0) {
+            gr_log(GR_LOG_WARN, "%s can be read by every user of this machine; chmod 600 %s", f->api_key_file,
+                   f->api_key_file);
+        }
     }
     c->tls_cert = out->tls_cert;
     c->tls_key = out->tls_key;

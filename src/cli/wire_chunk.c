@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUPS_MAX = 64, STEPS_MAX = 4096, DIM_MAX = 4096 };
-enum { CELL = 9, STEP_CELL = 4, GROUP_GAP = 2 };
+#include "cli/action_table.h"
+
+enum { GROUPS_MAX = 64, STEPS_MAX = 4096, DIM_MAX = 4096, FILE_MAX_BYTES = 64 << 20 };
 
 /* Where a value stands, for messages. */
 struct place {
@@ -183,7 +184,7 @@ static enum gr_status read_all(const struct gr_json *root, const char *what, enu
     struct place at = {what, golden ? "actions_fp32" : "actions", code};
     const struct gr_json *actions = gr_json_get(root, at.key), *v;
     if (actions == NULL) {
-        return gr_fail(err, code, "%s: no \"actions\" in it", what);
+        return gr_fail(err, code, "%s: neither \"actions\" nor \"actions_fp32\" in it", what);
     }
     read_facts(root, out);
     GR_TRY(read_groups(actions, gr_json_get(root, "action_keys"), &at, out, err));
@@ -210,6 +211,15 @@ enum gr_status gr_wire_chunk_read(const struct gr_json *root, const char *what, 
     return status;
 }
 
+enum gr_status gr_wire_chunk_load(const char *path, struct gr_wire_chunk *out, struct gr_err *err)
+{
+    struct gr_json *root = NULL;
+    GR_TRY(gr_json_read(path, FILE_MAX_BYTES, GR_ERR_INPUT, &root, err));
+    enum gr_status status = gr_wire_chunk_read(root, path, GR_ERR_INPUT, out, err);
+    gr_json_free(root);
+    return status;
+}
+
 void gr_wire_chunk_free(struct gr_wire_chunk *c)
 {
     for (int g = 0; g < c->n_groups; g++) {
@@ -233,27 +243,30 @@ static int column_of(const struct gr_wire_chunk *c, const struct gr_group *group
     return -1;
 }
 
-enum gr_status gr_wire_chunk_align(const struct gr_wire_chunk *from, const struct gr_wire_chunk *like, const char *what,
-                                   enum gr_status code, float **out, struct gr_err *err)
+enum gr_status gr_wire_chunk_align(const struct gr_wire_chunk *from, const struct gr_group *groups, int n_groups,
+                                   int steps, const char *what, enum gr_status code, float **out, struct gr_err *err)
 {
-    if (from->n_groups != like->n_groups || from->steps != like->steps) {
+    int dim = 0;
+    if (from->n_groups != n_groups || from->steps != steps) {
         return gr_fail(err, code, "%s has %d steps of %d groups, expected %d of %d", what, from->steps, from->n_groups,
-                       like->steps, like->n_groups);
+                       steps, n_groups);
     }
-    float *values = calloc((size_t)like->steps * (size_t)like->dim, sizeof *values);
+    for (int g = 0; g < n_groups; g++) {
+        dim += groups[g].dim;
+    }
+    float *values = calloc((size_t)steps * (size_t)dim, sizeof *values);
     if (values == NULL) {
         return gr_fail(err, GR_ERR_NOMEM, "%s: no memory", what);
     }
-    for (int g = 0, d = 0; g < like->n_groups; d += like->groups[g].dim, g++) {
-        int column = column_of(from, &like->groups[g]);
+    for (int g = 0, d = 0; g < n_groups; d += groups[g].dim, g++) {
+        int column = column_of(from, &groups[g]);
         if (column < 0) {
             free(values);
-            return gr_fail(err, code, "%s has no group %.60s with %d joints", what, like->groups[g].name,
-                           like->groups[g].dim);
+            return gr_fail(err, code, "%s has no group %.60s with %d joints", what, groups[g].name, groups[g].dim);
         }
-        for (int s = 0; s < like->steps; s++) {
-            memcpy(values + (ptrdiff_t)s * like->dim + d, from->actions + (ptrdiff_t)s * from->dim + column,
-                   (size_t)like->groups[g].dim * sizeof *values);
+        for (int s = 0; s < steps; s++) {
+            memcpy(values + (ptrdiff_t)s * dim + d, from->actions + (ptrdiff_t)s * from->dim + column,
+                   (size_t)groups[g].dim * sizeof *values);
         }
     }
     *out = values;
@@ -268,63 +281,6 @@ double gr_wire_chunk_ms(const struct gr_wire_chunk *c, const char *name)
         }
     }
     return 0.0;
-}
-
-static int group_width(const struct gr_group *g)
-{
-    int name = (int)strlen(g->name) + GROUP_GAP;
-    return (g->dim * CELL > name ? g->dim * CELL : name) + GROUP_GAP;
-}
-
-enum { NAME_LINE = -2, INDEX_LINE = -1 }; /* above the steps */
-
-/* One group's part of a line; row: its values of this step. */
-static void put_cells(const struct gr_group *g, int line, const float *row, struct gr_buf *out)
-{
-    if (line == NAME_LINE) {
-        gr_buf_line(out, "  %s", g->name);
-        return;
-    }
-    for (int i = 0; i < g->dim; i++) {
-        char text[32];
-        if (line == INDEX_LINE) {
-            snprintf(text, sizeof text, "[%d]", i);
-        } else {
-            snprintf(text, sizeof text, "%.4f", (double)row[i]);
-        }
-        gr_buf_printf(out, "%*s", CELL, text);
-    }
-}
-
-void gr_action_table(const struct gr_group *groups, int n_groups, const float *actions, int steps, int columns,
-                     struct gr_buf *out)
-{
-    int dim = 0;
-    for (int g = 0; g < n_groups; g++) {
-        dim += groups[g].dim;
-    }
-    for (int first = 0, first_dim = 0, last; first < n_groups; first = last) {
-        int width = STEP_CELL, block = 0;
-        for (last = first; last < n_groups && (last == first || width + group_width(&groups[last]) <= columns);
-             last++) {
-            width += group_width(&groups[last]);
-            block += groups[last].dim;
-        }
-        for (int line = NAME_LINE; line < steps; line++) {
-            char head[16];
-            snprintf(head, sizeof head, "%d", line);
-            gr_buf_printf(out, "%*s", STEP_CELL, line == NAME_LINE ? "" : line == INDEX_LINE ? "step" : head);
-            for (int g = first, d = first_dim; g < last; d += groups[g].dim, g++) {
-                size_t start = out->len;
-                put_cells(&groups[g], line, line < 0 ? NULL : actions + (ptrdiff_t)line * dim + d, out);
-                int pad = group_width(&groups[g]) - (int)(out->len - start);
-                gr_buf_printf(out, "%*s", g + 1 < last && pad > 0 ? pad : 0, "");
-            }
-            gr_buf_puts(out, "\n");
-        }
-        gr_buf_puts(out, "\n");
-        first_dim += block;
-    }
 }
 
 void gr_wire_chunk_text(const struct gr_wire_chunk *c, int columns, struct gr_buf *out)

@@ -46,18 +46,15 @@ struct gr_wire_chunk {
  * `code` is the status of a failure: reply or file. */
 enum gr_status gr_wire_chunk_read(const struct gr_json *root, const char *what, enum gr_status code,
                                   struct gr_wire_chunk *out, struct gr_err *err);
+/* The same from a file: GR_ERR_INPUT, GR_ERR_IO. */
+enum gr_status gr_wire_chunk_load(const char *path, struct gr_wire_chunk *out, struct gr_err *err);
 void gr_wire_chunk_free(struct gr_wire_chunk *c);
-
-/* The actions of `from` in the group order of `like`, [like->steps, like->dim] malloc'ed. Fails with `code` when groups, widths or the
- * number of steps differ. */
-enum gr_status gr_wire_chunk_align(const struct gr_wire_chunk *from, const struct gr_wire_chunk *like, const char *what,
-                                   enum gr_status code, float **out, struct gr_err *err);
+/* The actions of `from` in the order of `groups`, [steps, sum of their dims] malloc'ed; fails with `code` when groups or steps differ. */
+enum gr_status gr_wire_chunk_align(const struct gr_wire_chunk *from, const struct gr_group *groups, int n_groups,
+                                   int steps, const char *what, enum gr_status code, float **out, struct gr_err *err);
 /* Milliseconds of one part, 0 when absent. */
 double gr_wire_chunk_ms(const struct gr_wire_chunk *c, const char *name);
 
-/* Table of steps x dims in blocks of groups no wider than `columns`. */
-void gr_action_table(const struct gr_group *groups, int n_groups, const float *actions, int steps, int columns,
-                     struct gr_buf *out);
 /* A line of facts, the table, a line of timings. */
 void gr_wire_chunk_text(const struct gr_wire_chunk *c, int columns, struct gr_buf *out);
 

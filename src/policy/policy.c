@@ -192,6 +192,7 @@ static enum gr_status open_parts(struct gr_policy *p, const char *dir, const str
     for (size_t i = 0; i < gr_snapshot_count(p->snapshot); i++) {
         p->info.n_tensors += gr_weights_uses(w, gr_snapshot_at(p->snapshot, i)->name);
     }
+    p->info.tensor_bytes = gr_snapshot_bytes(p->snapshot);
     enum gr_status status = gr_snapshot_digest(p->snapshot, p->info.weights_digest, err);
     if (status == GR_OK) {
         status = open_device(p, w, cpu_flags, o, err);

@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/compare.h"
 #include "base/fs.h"
 #include "policy/golden.h"
 #include "policy/policy.h"
 
-#define STD_MIN 1e-6          /* below it a correlation says nothing */
 #define CONSTANT_MAX_ABS 1e-3 /* rad; bound where there is no correlation to judge */
 
 const char *gr_golden_source_name(enum gr_golden_source source)
@@ -25,51 +25,22 @@ const char *gr_golden_source_name(enum gr_golden_source source)
 
 /* ---- comparing ---- */
 
-struct closeness {
-    bool has_pcc;
-    double pcc, max_abs;
-};
-
-/* A block [rows, cols] of two arrays, both with row stride ld. */
-static struct closeness compare(const float *got, const float *want, int rows, int cols, int ld)
-{
-    struct closeness c = {0};
-    double sum_g = 0, sum_w = 0, gg = 0, ww = 0, gw = 0;
-    const double n = (double)rows * (double)cols;
-    for (int i = 0; i < rows * cols; i++) {
-        int at = i / cols * ld + i % cols;
-        double diff = fabs((double)got[at] - (double)want[at]);
-        c.max_abs = isfinite(diff) ? fmax(c.max_abs, diff) : INFINITY;
-        sum_g += (double)got[at];
-        sum_w += (double)want[at];
-    }
-    for (int i = 0; i < rows * cols; i++) {
-        int at = i / cols * ld + i % cols;
-        double g = (double)got[at] - sum_g / n, w = (double)want[at] - sum_w / n;
-        gg += g * g;
-        ww += w * w;
-        gw += g * w;
-    }
-    c.has_pcc = sqrt(gg / n) >= STD_MIN && sqrt(ww / n) >= STD_MIN;
-    c.pcc = c.has_pcc ? gw / sqrt(gg * ww) : 0.0;
-    return c;
-}
-
 static void compare_all(const struct gr_info *info, const float *actions, const float *normalized,
                         struct gr_selfcheck *out)
 {
-    struct closeness all =
-        compare(actions, out->golden_actions, info->action_steps, info->action_dim, info->action_dim);
+    const int steps = info->action_steps, dim = info->action_dim;
+    const struct gr_diff all = gr_compare(actions, dim, out->golden_actions, dim, steps, dim);
     out->has_pcc = all.has_pcc;
     out->pcc = all.pcc;
     out->max_abs = all.max_abs;
     out->pcc_slice =
-        compare(normalized, out->golden_normalized, info->action_steps, info->action_dim, info->max_action_dim).pcc;
+        gr_compare(normalized, info->max_action_dim, out->golden_normalized, info->max_action_dim, steps, dim).pcc;
     for (int g = 0, column = 0; g < info->n_action_groups; column += info->action_groups[g].dim, g++) {
-        struct closeness c = compare(actions + column, out->golden_actions + column, info->action_steps,
-                                     info->action_groups[g].dim, info->action_dim);
-        out->groups[g] = (struct gr_group_check){
-            .name = info->action_groups[g].name, .pcc = c.pcc, .max_abs = c.max_abs, .has_pcc = c.has_pcc};
+        const struct gr_group *group = &info->action_groups[g];
+        const struct gr_diff d =
+            gr_compare(actions + column, dim, out->golden_actions + column, dim, steps, group->dim);
+        out->groups[g] =
+            (struct gr_group_check){.name = group->name, .pcc = d.pcc, .max_abs = d.max_abs, .has_pcc = d.has_pcc};
     }
 }
 
@@ -94,7 +65,8 @@ static enum gr_status run_all(struct gr_policy *policy, const struct gr_demo *de
         }
         *repeats = *repeats && memcmp(out->actions, chunk->actions, n_actions * sizeof(float)) == 0 &&
                    memcmp(normalized, chunk->normalized, n_normalized * sizeof(float)) == 0;
-        double apart = compare(chunk->actions, out->actions, chunk->steps, chunk->dim, chunk->dim).max_abs;
+        double apart =
+            gr_compare(chunk->actions, chunk->dim, out->actions, chunk->dim, chunk->steps, chunk->dim).max_abs;
         out->repeat_max_abs = fmax(out->repeat_max_abs, apart);
         if (cfg->on_run != NULL) {
             cfg->on_run(cfg->user, k + 1, cfg->runs, gr_clock_ms() - start);

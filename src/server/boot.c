@@ -4,19 +4,15 @@
  * their checklist from them), so words and order come from one table and are not for rewording. */
 #include "server/boot.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "base/fs.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "policy/demo.h"
@@ -108,27 +104,6 @@ static void on_golden(void *user, const char *text)
 
 /* ---- steps ---- */
 
-/* Bytes of the weight files, 0 when the folder cannot be read. */
-static double snapshot_bytes(const char *dir)
-{
-    double sum = 0.0;
-    DIR *d = opendir(dir);
-    struct dirent *entry;
-    while (d != NULL && (entry = readdir(d)) != NULL) {
-        char path[GR_PATH_BYTES];
-        struct stat st;
-        struct gr_err ignored;
-        if (gr_ends_with(entry->d_name, ".safetensors") && gr_path_join(path, dir, entry->d_name, &ignored) == GR_OK &&
-            stat(path, &st) == 0) {
-            sum += (double)st.st_size;
-        }
-    }
-    if (d != NULL) {
-        (void)closedir(d);
-    }
-    return sum;
-}
-
 /* The set of kernels that will run, known before the device is open. */
 static const char *kernels_of(const char *limit)
 {
@@ -178,7 +153,7 @@ static enum gr_status open_policy(struct gr_boot *b, struct gr_policy **policy, 
         gr_log(GR_LOG_WARN, "%s", info->cache_note);
     }
     enter(b, BUILT, "%.1f s (weights %.0f MB, %d tensors, %.0f MB packed, %s)", b->facts.model_built_s,
-          megabytes(snapshot_bytes(c->snapshot_dir)), info->n_tensors, megabytes((double)info->weight_bytes),
+          megabytes((double)info->tensor_bytes), info->n_tensors, megabytes((double)info->weight_bytes),
           cache_words(info->cache));
     return GR_OK;
 }
@@ -289,7 +264,6 @@ bool gr_boot_done(struct gr_boot *b, enum gr_status *status, struct gr_err *err)
 
 bool gr_boot_stop(struct gr_boot *b, double timeout_ms)
 {
-    struct timespec end;
     if (b->joined) {
         return true;
     }
@@ -298,10 +272,7 @@ bool gr_boot_stop(struct gr_boot *b, double timeout_ms)
     if (policy != NULL && !atomic_load(&b->done)) {
         gr_policy_set_cancel(policy, true);
     }
-    (void)clock_gettime(CLOCK_REALTIME, &end);
-    long long ns = end.tv_nsec + (long long)(timeout_ms * 1e6);
-    end.tv_sec += (time_t)(ns / 1000000000);
-    end.tv_nsec = (long)(ns % 1000000000);
+    const struct timespec end = gr_clock_after(CLOCK_REALTIME, timeout_ms); /* the clock that the join has */
     b->joined = pthread_timedjoin_np(b->thread, NULL, &end) == 0;
     if (!b->joined) {
         (void)pthread_detach(b->thread); /* the process ends under it */

@@ -28,7 +28,7 @@ static enum gr_status picture(struct gr_jw *w, const struct gr_demo_picture *p, 
 static enum gr_status images(struct gr_jw *w, const struct gr_info *info, const struct gr_demo *demo,
                              struct gr_err *err)
 {
-    gr_info_open(w, "images");
+    gr_jw_put_object(w, "images");
     for (int c = 0; c < info->n_cameras; c++) {
         gr_jw_key(w, info->cameras[c]);
         if (info->frames_per_camera > 1) {
@@ -50,13 +50,12 @@ static enum gr_status request(struct gr_jw *w, const struct gr_info *info, const
 {
     const struct gr_observation *obs = &demo->obs;
     const bool is_f64 = obs->state_dtype == GR_STATE_F64;
-    gr_info_open(w, "request");
+    gr_jw_put_object(w, "request");
     GR_TRY(images(w, info, demo, err));
-    gr_info_open(w, "state");
+    gr_jw_put_object(w, "state");
     int at = 0;
     for (int g = 0; g < info->n_state_groups; g++) {
-        gr_jw_key(w, info->state_groups[g].name);
-        gr_jw_array(w);
+        gr_jw_put_array(w, info->state_groups[g].name);
         for (int i = 0; i < info->state_groups[g].dim; i++, at++) {
             if (is_f64) {
                 gr_jw_f64(w, obs->state[at]);
@@ -68,48 +67,33 @@ static enum gr_status request(struct gr_jw *w, const struct gr_info *info, const
     }
     gr_jw_end_object(w);
     if (is_f64) {
-        gr_info_string(w, "state_dtype", "float64");
+        gr_jw_put_string(w, "state_dtype", "float64");
     }
-    gr_info_string(w, "instruction", obs->instruction);
-    gr_jw_key(w, "seed");
-    gr_jw_u64(w, obs->seed);
+    gr_jw_put_string(w, "instruction", obs->instruction);
+    gr_jw_put_u64(w, "seed", obs->seed);
     gr_jw_end_object(w);
     return GR_OK;
 }
 
-/* Columns first .. first + n of rows of width ld. */
-static void rows(struct gr_jw *w, const float *values, int n_rows, int ld, int first, int n)
-{
-    gr_jw_array(w);
-    for (int r = 0; r < n_rows; r++) {
-        gr_jw_array(w);
-        for (int i = 0; i < n; i++) {
-            gr_jw_f32(w, values[(size_t)r * (size_t)ld + (size_t)(first + i)]);
-        }
-        gr_jw_end_array(w);
-    }
-    gr_jw_end_array(w);
-}
-
 static void expected(struct gr_jw *w, const struct gr_info *info, const struct gr_selfcheck *check)
 {
-    gr_info_open(w, "expected");
-    gr_info_open(w, "actions");
+    gr_jw_put_object(w, "expected");
+    gr_jw_put_object(w, "actions");
     int at = 0;
     for (int g = 0; g < info->n_action_groups; g++) {
         gr_jw_key(w, info->action_groups[g].name);
-        rows(w, check->golden_actions, info->action_steps, info->action_dim, at, info->action_groups[g].dim);
+        gr_jw_f32_rows(w, check->golden_actions + at, info->action_steps, info->action_groups[g].dim, info->action_dim);
         at += info->action_groups[g].dim;
     }
     gr_jw_end_object(w);
     gr_jw_key(w, "action_pred_normalized");
-    rows(w, check->golden_normalized, info->horizon, info->max_action_dim, 0, info->max_action_dim);
-    gr_info_open(w, "gates");
-    gr_info_f64(w, "pcc_actions_min", check->pcc_min);
+    gr_jw_f32_rows(w, check->golden_normalized, info->horizon, info->max_action_dim, info->max_action_dim);
+    gr_jw_put_object(w, "gates");
+    gr_jw_put_f64(w, "pcc_actions_min", check->pcc_min);
     gr_jw_key(w, "max_abs_repeat");
     gr_jw_raw(w, "0.0");
     gr_jw_end_object(w);
-    gr_info_string(w, "source", gr_golden_source_name(check->source));
+    gr_jw_put_string(w, "source", gr_golden_source_name(check->source));
     gr_jw_end_object(w);
 }
 

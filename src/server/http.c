@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -212,7 +211,7 @@ static enum gr_status start_library(struct gr_http *http, struct gr_err *err)
         MHD_start_daemon(flags, 0, NULL, NULL, gr_http_handle, http, MHD_OPTION_EXTERNAL_LOGGER, hear_log, http,
                          MHD_OPTION_URI_LOG_CALLBACK, hear_uri, http, MHD_OPTION_NOTIFY_COMPLETED, gr_http_completed,
                          http, MHD_OPTION_NOTIFY_CONNECTION, gr_http_notify, http, MHD_OPTION_CONNECTION_LIMIT,
-                         (unsigned)http->connections_max + 1, MHD_OPTION_CONNECTION_MEMORY_LIMIT, pool,
+                         (unsigned)http->cfg.limits.connections + 1, MHD_OPTION_CONNECTION_MEMORY_LIMIT, pool,
                          MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, http->tls ? tls : &tls[2], MHD_OPTION_END);
     if (http->mhd == NULL) {
         return http->tls ? gr_fail(err, GR_ERR_USAGE, "TLS certificate or key cannot be used: %s", http->start_log)
@@ -250,21 +249,6 @@ static enum gr_status start_loop(struct gr_http *http, struct gr_err *err)
     return failed == 0 ? GR_OK : gr_fail_errno(err, GR_ERR_DEVICE, failed, "HTTP cannot start its thread");
 }
 
-/* Files of the rest of the process must stay possible: a part of the descriptors is not for connections. */
-static int connections_max(int wanted)
-{
-    struct rlimit files = {0};
-    if (wanted < 1) {
-        wanted = 1;
-    }
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) {
-        return wanted;
-    }
-    const rlim_t spare = files.rlim_cur / 4 < 128 ? files.rlim_cur / 4 : 128;
-    const rlim_t most = files.rlim_cur - spare;
-    return most < (rlim_t)wanted ? (int)(most > 0 ? most : 1) : wanted;
-}
-
 static double sweep_ms(const struct gr_http_limits *l)
 {
     double s = l->head_s < l->body_s ? l->head_s : l->body_s;
@@ -297,7 +281,6 @@ enum gr_status gr_http_start(const struct gr_http_config *cfg, struct gr_http **
     http->cfg = *cfg;
     http->tls = cfg->tls_cert != NULL || cfg->tls_key != NULL;
     http->tcp = !cfg->unix_socket;
-    http->connections_max = connections_max(cfg->limits.connections);
     http->epoll_fd = http->wake_fd = http->spare_fd = -1;
     http->ring.prev = http->ring.next = &http->ring;
     http->warned_ms = -1e9;
@@ -348,15 +331,7 @@ void gr_http_drain(struct gr_http *http)
 
 bool gr_http_wait_idle(struct gr_http *http, double timeout_ms)
 {
-    struct timespec end;
-    (void)clock_gettime(CLOCK_MONOTONIC, &end);
-    const double ms = timeout_ms < 0 ? 0 : timeout_ms > 1e12 ? 1e12 : timeout_ms;
-    end.tv_sec += (time_t)(ms / 1000);
-    end.tv_nsec += (long)((ms - (double)(time_t)(ms / 1000) * 1000) * 1e6);
-    if (end.tv_nsec >= 1000000000) {
-        end.tv_sec++;
-        end.tv_nsec -= 1000000000;
-    }
+    const struct timespec end = gr_clock_after(CLOCK_MONOTONIC, timeout_ms);
     (void)pthread_mutex_lock(&http->lock);
     while (atomic_load(&http->open_requests) > 0 &&
            pthread_cond_timedwait(&http->changed, &http->lock, &end) != ETIMEDOUT) {
@@ -400,15 +375,13 @@ const char *gr_http_body(const struct gr_http_request *r, size_t *n)
     return r->body != NULL ? r->body : "";
 }
 
-void gr_http_free_body(struct gr_http_request *r)
+void gr_http_release_body(struct gr_http_request *r)
 {
     free(r->body);
     atomic_fetch_sub(&r->http->bodies, r->body_cap);
     r->body = NULL;
     r->body_len = r->body_cap = 0;
 }
-
-void gr_http_release_body(struct gr_http_request *r) { gr_http_free_body(r); }
 
 double gr_http_arrived_ms(const struct gr_http_request *r) { return r->arrived_ms; }
 

@@ -24,7 +24,7 @@ struct gr_http_request;
 enum gr_http_method { GR_HTTP_GET, GR_HTTP_HEAD, GR_HTTP_POST, GR_HTTP_OPTIONS, GR_HTTP_OTHER };
 
 struct gr_http_limits {
-    int connections;     /* 4096 */
+    int connections;     /* 4096; a process that may not open so many descriptors refuses clients earlier */
     size_t head_bytes;   /* 16 KiB: request line and headers; more is 431 */
     size_t body_bytes;   /* 96 MiB: more is 413, before a byte of it is read when the length is announced */
     size_t bodies_bytes; /* 512 MiB: received and not yet released bodies of all clients; more is 503 */

@@ -272,7 +272,7 @@ void gr_http_accept(struct gr_http *http)
             if (addr_n < sizeof(sa_family_t)) {
                 addr_n = sizeof(sa_family_t); /* an unnamed Unix client */
             }
-            if (atomic_load(&http->connections) < http->connections_max) {
+            if (atomic_load(&http->connections) < http->cfg.limits.connections) {
                 add(http, fd, &addr, addr_n);
             } else {
                 refuse_client(http, fd);

@@ -55,7 +55,6 @@ struct gr_http_linger {
 
 struct gr_http {
     struct gr_http_config cfg;
-    int connections_max; /* limit of the configuration, lower when the process may not open so many files */
     struct MHD_Daemon *mhd;
     pthread_t thread;
     int epoll_fd, wake_fd, spare_fd, mhd_fd;
@@ -128,7 +127,6 @@ void gr_http_refuse(struct gr_http_request *r, const struct gr_http_refusal *why
 /* Writes the refusal past the library, for moments when it accepts none. False with TLS or when the socket takes nothing. */
 bool gr_http_refuse_raw(struct gr_http *http, int fd, const struct gr_http_refusal *why);
 enum MHD_Result gr_http_queue(struct gr_http_request *r);
-void gr_http_free_body(struct gr_http_request *r);
 
 /* ---- http_conn.c ---- */
 void gr_http_accept(struct gr_http *http);

@@ -127,7 +127,7 @@ static bool grow_body(struct gr_http_request *r, size_t need)
 /* In the middle of a body the library takes no response: we write it ourselves and close, or with TLS read on and answer at the end. */
 static enum MHD_Result refuse_in_body(struct gr_http_request *r, const struct gr_http_refusal *why)
 {
-    gr_http_free_body(r);
+    gr_http_release_body(r);
     r->discard = true;
     if (r->http->tls) {
         gr_http_refuse(r, why);
@@ -212,7 +212,7 @@ void gr_http_completed(void *cls, struct MHD_Connection *c, void **ctx, enum MHD
     if (r->response != NULL) {
         MHD_destroy_response(r->response);
     }
-    gr_http_free_body(r);
+    gr_http_release_body(r);
     free(r->path);
     free(r);
     if (seen && atomic_fetch_sub(&http->open_requests, 1) == 1) {

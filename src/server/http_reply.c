@@ -148,7 +148,7 @@ enum MHD_Result gr_http_queue(struct gr_http_request *r)
         return MHD_NO; /* no memory for it */
     }
     r->response = NULL;
-    gr_http_free_body(r);
+    gr_http_release_body(r);
     if (r->close || atomic_load(&r->http->draining)) {
         (void)MHD_add_response_header(response, "Connection", "close");
     }

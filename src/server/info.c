@@ -11,13 +11,13 @@
 static void hardware(struct gr_jw *w, const struct gr_service_config *cfg, const struct gr_boot_facts *facts)
 {
     const struct gr_info *info = gr_policy_info(facts->policy);
-    gr_info_open(w, "hardware");
-    gr_info_string(w, "device", cfg->device);
-    gr_info_string(w, "cpu", gr_cpu_name());
-    gr_info_int(w, "cpus", gr_cpu_count());
-    gr_info_string(w, "isa", info->isa);
-    gr_info_int(w, "threads", info->threads);
-    gr_info_string(w, "threads_reason", facts->threads_reason);
+    gr_jw_put_object(w, "hardware");
+    gr_jw_put_string(w, "device", cfg->device);
+    gr_jw_put_string(w, "cpu", gr_cpu_name());
+    gr_jw_put_int(w, "cpus", gr_cpu_count());
+    gr_jw_put_string(w, "isa", info->isa);
+    gr_jw_put_int(w, "threads", info->threads);
+    gr_jw_put_string(w, "threads_reason", facts->threads_reason);
     gr_jw_end_object(w);
 }
 
@@ -27,14 +27,13 @@ static void stage(struct gr_jw *w, const struct gr_boot_facts *facts)
     struct gr_buf served = {0};
     gr_buf_printf(&served, "%s-%s", info->device, facts->policy_name);
     w->out->failed |= served.failed;
-    gr_info_open(w, "stage");
-    gr_info_string(w, "served", served.data);
-    gr_info_string(w, "kernels", info->isa);
-    gr_info_string(w, "policy", facts->policy_name);
-    gr_info_open(w, "weights");
-    gr_info_int(w, "tensors", info->n_tensors);
-    gr_jw_key(w, "packed_bytes");
-    gr_jw_u64(w, info->weight_bytes);
+    gr_jw_put_object(w, "stage");
+    gr_jw_put_string(w, "served", served.data);
+    gr_jw_put_string(w, "kernels", info->isa);
+    gr_jw_put_string(w, "policy", facts->policy_name);
+    gr_jw_put_object(w, "weights");
+    gr_jw_put_int(w, "tensors", info->n_tensors);
+    gr_jw_put_u64(w, "packed_bytes", info->weight_bytes);
     gr_jw_end_object(w);
     gr_jw_end_object(w);
     gr_buf_free(&served);
@@ -43,30 +42,30 @@ static void stage(struct gr_jw *w, const struct gr_boot_facts *facts)
 static void weights(struct gr_jw *w, const struct gr_boot_facts *facts)
 {
     const struct gr_info *info = gr_policy_info(facts->policy);
-    gr_info_open(w, "weights");
-    gr_info_string(w, "repo", facts->weights_repo);
-    gr_info_string(w, "revision", facts->weights_revision);
-    gr_info_string(w, "snapshot_dir", facts->snapshot_dir);
-    gr_info_string(w, "digest", info->weights_digest[0] != '\0' ? info->weights_digest : NULL);
-    gr_info_string(w, "digest_of", "SHA-256 over all tensor headers and sampled blocks");
-    gr_info_string(w, "tokenizer_dir", facts->tokenizer_dir);
-    gr_info_string(w, "model_type", info->model_type);
+    gr_jw_put_object(w, "weights");
+    gr_jw_put_string(w, "repo", facts->weights_repo);
+    gr_jw_put_string(w, "revision", facts->weights_revision);
+    gr_jw_put_string(w, "snapshot_dir", facts->snapshot_dir);
+    gr_jw_put_string(w, "digest", info->weights_digest[0] != '\0' ? info->weights_digest : NULL);
+    gr_jw_put_string(w, "digest_of", "SHA-256 over all tensor headers and sampled blocks");
+    gr_jw_put_string(w, "tokenizer_dir", facts->tokenizer_dir);
+    gr_jw_put_string(w, "model_type", info->model_type);
     gr_jw_end_object(w);
 }
 
 static void source(struct gr_jw *w)
 {
-    gr_info_open(w, "source");
-    gr_info_string(w, "server_version", gr_version());
+    gr_jw_put_object(w, "source");
+    gr_jw_put_string(w, "server_version", gr_version());
 #if defined(__clang__)
-    gr_info_string(w, "compiler", "clang " __clang_version__);
+    gr_jw_put_string(w, "compiler", "clang " __clang_version__);
 #else
-    gr_info_string(w, "compiler", "gcc " __VERSION__);
+    gr_jw_put_string(w, "compiler", "gcc " __VERSION__);
 #endif
 #if defined(__OPTIMIZE__)
-    gr_info_string(w, "build", "optimized");
+    gr_jw_put_string(w, "build", "optimized");
 #else
-    gr_info_string(w, "build", "not optimized");
+    gr_jw_put_string(w, "build", "not optimized");
 #endif
     gr_jw_end_object(w);
 }
@@ -77,30 +76,30 @@ static void cache(struct gr_jw *w, const struct gr_info *info)
                                          [GR_CACHE_WARM] = "warm",
                                          [GR_CACHE_WRITTEN] = "written",
                                          [GR_CACHE_UNWRITTEN] = "unwritten"};
-    gr_info_open(w, "cache");
-    gr_info_string(w, "state", states[info->cache]);
-    gr_info_string(w, "file", info->cache_file);
-    gr_info_string(w, "note", info->cache_note);
+    gr_jw_put_object(w, "cache");
+    gr_jw_put_string(w, "state", states[info->cache]);
+    gr_jw_put_string(w, "file", info->cache_file);
+    gr_jw_put_string(w, "note", info->cache_note);
     gr_jw_end_object(w);
 }
 
 static void limits(struct gr_jw *w, const struct gr_service_config *cfg, const struct gr_info *info)
 {
     const struct gr_http_limits *l = &cfg->limits;
-    gr_info_open(w, "limits");
-    gr_info_int(w, "connections", l->connections);
-    gr_info_int(w, "head_bytes", (int64_t)l->head_bytes);
-    gr_info_int(w, "body_bytes", (int64_t)(cfg->body_bytes != 0 ? cfg->body_bytes : l->body_bytes));
-    gr_info_int(w, "bodies_bytes", (int64_t)l->bodies_bytes);
-    gr_info_milli(w, "head_s", l->head_s);
-    gr_info_milli(w, "body_s", l->body_s);
-    gr_info_milli(w, "idle_s", l->idle_s);
-    gr_info_int(w, "queue", cfg->queue);
-    gr_info_int(w, "batch", 1);
-    gr_info_int(w, "instruction_chars", GR_INSTRUCTION_MAX_CHARS);
-    gr_info_int(w, "text_tokens", info->max_text_tokens);
-    gr_info_int(w, "image_side_min", GR_SIDE_MIN);
-    gr_info_int(w, "image_side_max", GR_SIDE_MAX);
+    gr_jw_put_object(w, "limits");
+    gr_jw_put_int(w, "connections", l->connections);
+    gr_jw_put_int(w, "head_bytes", (int64_t)l->head_bytes);
+    gr_jw_put_int(w, "body_bytes", (int64_t)(l->body_bytes));
+    gr_jw_put_int(w, "bodies_bytes", (int64_t)l->bodies_bytes);
+    gr_jw_put_milli(w, "head_s", l->head_s);
+    gr_jw_put_milli(w, "body_s", l->body_s);
+    gr_jw_put_milli(w, "idle_s", l->idle_s);
+    gr_jw_put_int(w, "queue", cfg->queue);
+    gr_jw_put_int(w, "batch", 1);
+    gr_jw_put_int(w, "instruction_chars", GR_INSTRUCTION_MAX_CHARS);
+    gr_jw_put_int(w, "text_tokens", info->max_text_tokens);
+    gr_jw_put_int(w, "image_side_min", GR_SIDE_MIN);
+    gr_jw_put_int(w, "image_side_max", GR_SIDE_MAX);
     gr_jw_end_object(w);
 }
 
@@ -108,57 +107,55 @@ static void device_facts(struct gr_jw *w, const struct gr_boot_facts *facts)
 {
     const struct gr_info *info = gr_policy_info(facts->policy);
     const struct gr_dims *d = gr_policy_dims(facts->policy);
-    gr_info_open(w, "device_facts");
-    gr_info_string(w, "name", info->device);
-    gr_info_int(w, "image_tokens_per_frame", d->vit.tokens);
-    gr_info_int(w, "denoise_steps", d->dit.steps);
-    gr_info_int(w, "vision_layers", d->vit.layers);
-    gr_info_int(w, "llm_layers", d->llm.layers);
-    gr_info_int(w, "dit_layers", d->dit.layers);
-    gr_info_milli(w, "load_s", info->load_ms / 1e3);
-    gr_info_milli(w, "model_built_s", facts->model_built_s);
-    gr_info_milli(w, "boot_s", facts->boot_s);
+    gr_jw_put_object(w, "device_facts");
+    gr_jw_put_string(w, "name", info->device);
+    gr_jw_put_int(w, "image_tokens_per_frame", d->vit.tokens);
+    gr_jw_put_int(w, "denoise_steps", d->dit.steps);
+    gr_jw_put_int(w, "vision_layers", d->vit.layers);
+    gr_jw_put_int(w, "llm_layers", d->llm.layers);
+    gr_jw_put_int(w, "dit_layers", d->dit.layers);
+    gr_jw_put_milli(w, "load_s", info->load_ms / 1e3);
+    gr_jw_put_milli(w, "model_built_s", facts->model_built_s);
+    gr_jw_put_milli(w, "boot_s", facts->boot_s);
     gr_jw_end_object(w);
 }
 
 static void warmup(struct gr_jw *w, const struct gr_selfcheck *check)
 {
-    gr_jw_key(w, "warmup_latency_ms");
-    gr_jw_array(w);
+    gr_jw_put_array(w, "warmup_latency_ms");
     for (int i = 0; i < check->runs && i < GR_WARMUP_RUNS_MAX; i++) {
         gr_jw_milli(w, check->times[i].total);
     }
     gr_jw_end_array(w);
-    gr_info_open(w, "warmup_fidelity_vs_golden");
-    gr_info_string(w, "source", gr_golden_source_name(check->source));
-    gr_info_string(w, "kernels", check->golden_kernels);
-    gr_info_string(w, "note", check->golden_note[0] != '\0' ? check->golden_note : NULL);
+    gr_jw_put_object(w, "warmup_fidelity_vs_golden");
+    gr_jw_put_string(w, "source", gr_golden_source_name(check->source));
+    gr_jw_put_string(w, "kernels", check->golden_kernels);
+    gr_jw_put_string(w, "note", check->golden_note[0] != '\0' ? check->golden_note : NULL);
     gr_jw_key(w, "pcc_actions");
     if (check->has_pcc) {
         gr_jw_f64(w, check->pcc);
     } else {
         gr_jw_null(w);
     }
-    gr_info_f64(w, "max_abs", check->max_abs);
-    gr_info_f64(w, "pcc_slice", check->pcc_slice);
-    gr_jw_key(w, "per_group");
-    gr_jw_array(w);
+    gr_jw_put_f64(w, "max_abs", check->max_abs);
+    gr_jw_put_f64(w, "pcc_slice", check->pcc_slice);
+    gr_jw_put_array(w, "per_group");
     for (int i = 0; i < check->n_groups; i++) {
         const struct gr_group_check *g = &check->groups[i];
         gr_jw_object(w);
-        gr_info_string(w, "key", g->name);
+        gr_jw_put_string(w, "key", g->name);
         gr_jw_key(w, "pcc");
         if (g->has_pcc) {
             gr_jw_f64(w, g->pcc);
         } else {
             gr_jw_null(w);
         }
-        gr_info_f64(w, "max_abs", g->max_abs);
+        gr_jw_put_f64(w, "max_abs", g->max_abs);
         gr_jw_end_object(w);
     }
     gr_jw_end_array(w);
-    gr_info_int(w, "runs", check->runs);
-    gr_info_f64(w, "repeat_max_abs", check->repeat_max_abs);
+    gr_jw_put_int(w, "runs", check->runs);
+    gr_jw_put_f64(w, "repeat_max_abs", check->repeat_max_abs);
     gr_jw_end_object(w);
 }
 
@@ -166,20 +163,20 @@ static void warmup(struct gr_jw *w, const struct gr_selfcheck *check)
 static void policies(struct gr_jw *w, const struct gr_boot_facts *facts)
 {
     const struct gr_config *c = gr_policy_config(facts->policy);
-    gr_info_open(w, "policies");
-    gr_info_string(w, "precision", facts->policy_name);
-    gr_info_string(w, "determinism",
-                   "same observation and noise, same bits: whatever came before, for any thread count");
-    gr_info_string(w, "order", "one predict at a time, in order of arrival; more than the queue holds get 503");
-    gr_info_string(w, "disconnect", "a queued request whose client has gone is not computed");
-    gr_info_string(w, "names", "cameras and groups are matched by exact name, never by position");
-    gr_info_bool(w, "use_relative_action", c->use_relative_action);
-    gr_info_bool(w, "use_percentiles", c->use_percentiles);
-    gr_info_bool(w, "clip_outliers", c->clip_outliers);
-    gr_info_bool(w, "apply_sincos_state_encoding", c->apply_sincos_state_encoding);
-    gr_info_bool(w, "formalize_language", c->formalize_language);
-    gr_info_int(w, "shortest_image_edge", c->shortest_image_edge);
-    gr_info_f64(w, "crop_fraction", c->crop_fraction);
+    gr_jw_put_object(w, "policies");
+    gr_jw_put_string(w, "precision", facts->policy_name);
+    gr_jw_put_string(w, "determinism",
+                     "same observation and noise, same bits: whatever came before, for any thread count");
+    gr_jw_put_string(w, "order", "one predict at a time, in order of arrival; more than the queue holds get 503");
+    gr_jw_put_string(w, "disconnect", "a queued request whose client has gone is not computed");
+    gr_jw_put_string(w, "names", "cameras and groups are matched by exact name, never by position");
+    gr_jw_put_bool(w, "use_relative_action", c->use_relative_action);
+    gr_jw_put_bool(w, "use_percentiles", c->use_percentiles);
+    gr_jw_put_bool(w, "clip_outliers", c->clip_outliers);
+    gr_jw_put_bool(w, "apply_sincos_state_encoding", c->apply_sincos_state_encoding);
+    gr_jw_put_bool(w, "formalize_language", c->formalize_language);
+    gr_jw_put_int(w, "shortest_image_edge", c->shortest_image_edge);
+    gr_jw_put_f64(w, "crop_fraction", c->crop_fraction);
     gr_jw_end_object(w);
 }
 
@@ -189,14 +186,14 @@ enum gr_status gr_info_json(const struct gr_service_config *cfg, const struct gr
     const struct gr_info *info = gr_policy_info(facts->policy);
     struct gr_jw w = {.out = out, .compact = true};
     gr_jw_object(&w);
-    gr_info_string(&w, "status", "ok");
-    gr_info_string(&w, "model", cfg->model);
-    gr_info_string(&w, "version", cfg->version);
-    gr_info_string(&w, "task", "robot policy: camera pictures, joint state and an instruction to a chunk of actions");
-    gr_info_string(&w, "layout", cfg->layout);
-    gr_info_open(&w, "embodiment");
-    gr_info_string(&w, "tag", info->embodiment);
-    gr_info_int(&w, "slot", info->embodiment_slot);
+    gr_jw_put_string(&w, "status", "ok");
+    gr_jw_put_string(&w, "model", cfg->model);
+    gr_jw_put_string(&w, "version", cfg->version);
+    gr_jw_put_string(&w, "task", "robot policy: camera pictures, joint state and an instruction to a chunk of actions");
+    gr_jw_put_string(&w, "layout", cfg->layout);
+    gr_jw_put_object(&w, "embodiment");
+    gr_jw_put_string(&w, "tag", info->embodiment);
+    gr_jw_put_int(&w, "slot", info->embodiment_slot);
     gr_jw_end_object(&w);
     hardware(&w, cfg, facts);
     stage(&w, facts);
@@ -205,16 +202,16 @@ enum gr_status gr_info_json(const struct gr_service_config *cfg, const struct gr
     cache(&w, info);
     gr_info_inputs(&w, cfg, facts);
     gr_info_outputs(&w, facts);
-    gr_info_open(&w, "noise");
-    gr_info_int(&w, "default_seed", GR_DEFAULT_SEED);
+    gr_jw_put_object(&w, "noise");
+    gr_jw_put_int(&w, "default_seed", GR_DEFAULT_SEED);
     gr_jw_end_object(&w);
     limits(&w, cfg, info);
     device_facts(&w, facts);
     warmup(&w, facts->check);
     policies(&w, facts);
-    gr_info_string(&w, "license",
-                   "program: Apache-2.0; weights and tokenizer: the licences that come with them (GR00T N1.6: NVIDIA "
-                   "License, non-commercial)");
+    gr_jw_put_string(&w, "license",
+                     "program: Apache-2.0; weights and tokenizer: the licences that come with them (GR00T N1.6: NVIDIA "
+                     "License, non-commercial)");
     gr_jw_end_object(&w);
     return out->failed ? gr_fail(err, GR_ERR_NOMEM, "no memory for the text of /info") : GR_OK;
 }

@@ -10,42 +10,6 @@
 #include "policy/policy.h"
 #include "server/joint_names.h"
 
-void gr_info_string(struct gr_jw *w, const char *key, const char *text)
-{
-    gr_jw_key(w, key);
-    gr_jw_string(w, text);
-}
-
-void gr_info_int(struct gr_jw *w, const char *key, int64_t v)
-{
-    gr_jw_key(w, key);
-    gr_jw_int(w, v);
-}
-
-void gr_info_f64(struct gr_jw *w, const char *key, double v)
-{
-    gr_jw_key(w, key);
-    gr_jw_f64(w, v);
-}
-
-void gr_info_milli(struct gr_jw *w, const char *key, double v)
-{
-    gr_jw_key(w, key);
-    gr_jw_milli(w, v);
-}
-
-void gr_info_bool(struct gr_jw *w, const char *key, bool v)
-{
-    gr_jw_key(w, key);
-    gr_jw_bool(w, v);
-}
-
-void gr_info_open(struct gr_jw *w, const char *key)
-{
-    gr_jw_key(w, key);
-    gr_jw_object(w);
-}
-
 int gr_info_rate_hz(const struct gr_info *info)
 {
     long rate = 0;
@@ -110,19 +74,19 @@ static void normalization(struct gr_jw *w, const struct gr_config *c, const stru
 {
     const int rows = g->per_step ? steps : 1;
     const bool percentiles = c->use_percentiles && !g->relative;
-    gr_info_open(w, "normalization");
+    gr_jw_put_object(w, "normalization");
     switch (g->mode) {
     case GR_NORM_MIN_MAX:
-        gr_info_string(w, "mode", percentiles ? "q01_q99" : "min_max");
+        gr_jw_put_string(w, "mode", percentiles ? "q01_q99" : "min_max");
         break;
     case GR_NORM_MEAN_STD:
-        gr_info_string(w, "mode", "mean_std");
+        gr_jw_put_string(w, "mode", "mean_std");
         break;
     case GR_NORM_SIN_COS:
-        gr_info_string(w, "mode", "sin_cos");
+        gr_jw_put_string(w, "mode", "sin_cos");
         break;
     }
-    gr_info_bool(w, "per_step", g->per_step);
+    gr_jw_put_bool(w, "per_step", g->per_step);
     if (g->mode == GR_NORM_MEAN_STD) {
         table(w, "mean", g->mean, rows, g->dim);
         table(w, "std", g->std, rows, g->dim);
@@ -137,79 +101,74 @@ static void normalization(struct gr_jw *w, const struct gr_config *c, const stru
 
 static void images(struct gr_jw *w, const struct gr_info *info)
 {
-    gr_info_open(w, "images");
-    gr_jw_key(w, "cameras");
-    gr_jw_array(w);
+    gr_jw_put_object(w, "images");
+    gr_jw_put_array(w, "cameras");
     for (int c = 0; c < info->n_cameras; c++) {
         gr_jw_object(w);
-        gr_info_string(w, "key", info->cameras[c]);
-        gr_info_int(w, "frames", info->frames_per_camera);
+        gr_jw_put_string(w, "key", info->cameras[c]);
+        gr_jw_put_int(w, "frames", info->frames_per_camera);
         gr_jw_end_object(w);
     }
     gr_jw_end_array(w);
-    gr_info_string(
+    gr_jw_put_string(
         w, "form",
         info->frames_per_camera == 1
             ? "base64 of the file, or a list with that one string; a data: prefix and white space are allowed"
             : "list of base64 files, oldest frame first; a data: prefix and white space are allowed");
-    gr_jw_key(w, "formats");
-    gr_jw_array(w);
+    gr_jw_put_array(w, "formats");
     gr_jw_string(w, "PNG");
     gr_jw_string(w, "JPEG");
     gr_jw_end_array(w);
-    gr_info_int(w, "side_min", GR_SIDE_MIN);
-    gr_info_int(w, "side_max", GR_SIDE_MAX);
-    gr_info_string(w, "color", "sRGB; grey and palette become RGB as Pillow's convert(\"RGB\") makes them");
-    gr_info_string(w, "alpha", "dropped, never composed");
-    gr_info_string(w, "exif_orientation", "never applied; sizes are the stored ones");
-    gr_info_string(w, "damaged_files", "refused, also when a decoder could go on");
+    gr_jw_put_int(w, "side_min", GR_SIDE_MIN);
+    gr_jw_put_int(w, "side_max", GR_SIDE_MAX);
+    gr_jw_put_string(w, "color", "sRGB; grey and palette become RGB as Pillow's convert(\"RGB\") makes them");
+    gr_jw_put_string(w, "alpha", "dropped, never composed");
+    gr_jw_put_string(w, "exif_orientation", "never applied; sizes are the stored ones");
+    gr_jw_put_string(w, "damaged_files", "refused, also when a decoder could go on");
     gr_jw_end_object(w);
 }
 
 static void state(struct gr_jw *w, const struct gr_info *info, const struct gr_config *c)
 {
-    gr_info_open(w, "state");
-    gr_info_string(w, "values", "raw physical joint state as the robot reports it; the server normalises them");
-    gr_info_string(w, "form", "[D] or [[D]] for each group, finite numbers");
-    gr_info_string(w, "dtype", "float32");
-    gr_jw_key(w, "dtypes");
-    gr_jw_array(w);
+    gr_jw_put_object(w, "state");
+    gr_jw_put_string(w, "values", "raw physical joint state as the robot reports it; the server normalises them");
+    gr_jw_put_string(w, "form", "[D] or [[D]] for each group, finite numbers");
+    gr_jw_put_string(w, "dtype", "float32");
+    gr_jw_put_array(w, "dtypes");
     gr_jw_string(w, "float32");
     gr_jw_string(w, "float64");
     gr_jw_end_array(w);
-    gr_info_int(w, "dim", info->state_dim);
-    gr_jw_key(w, "groups");
-    gr_jw_array(w);
+    gr_jw_put_int(w, "dim", info->state_dim);
+    gr_jw_put_array(w, "groups");
     for (int i = 0; i < c->emb.n_state; i++) {
         const struct gr_group_config *g = &c->emb.state[i];
         gr_jw_object(w);
-        gr_info_string(w, "key", g->name);
-        gr_info_int(w, "dim", g->dim);
-        gr_info_string(w, "unit", unit(info, g->name, g->dim));
+        gr_jw_put_string(w, "key", g->name);
+        gr_jw_put_int(w, "dim", g->dim);
+        gr_jw_put_string(w, "unit", unit(info, g->name, g->dim));
         joints(w, info->embodiment, g->name, g->dim);
         normalization(w, c, g, 1);
         gr_jw_end_object(w);
     }
     gr_jw_end_array(w);
-    gr_info_string(w, "out_of_range", "values outside min..max are accepted, counted in /metrics and logged");
+    gr_jw_put_string(w, "out_of_range", "values outside min..max are accepted, counted in /metrics and logged");
     gr_jw_end_object(w);
 }
 
 static void noise(struct gr_jw *w, const struct gr_info *info)
 {
-    gr_info_open(w, "noise");
-    gr_jw_key(w, "shape");
-    gr_jw_array(w);
+    gr_jw_put_object(w, "noise");
+    gr_jw_put_array(w, "shape");
     gr_jw_int(w, info->horizon);
     gr_jw_int(w, info->max_action_dim);
     gr_jw_end_array(w);
-    gr_info_string(w, "form", "these rows, or the same in one list more; exclusive with seed");
+    gr_jw_put_string(w, "form", "these rows, or the same in one list more; exclusive with seed");
     gr_jw_end_object(w);
-    gr_info_open(w, "seed");
-    gr_info_int(w, "default", GR_DEFAULT_SEED);
-    gr_info_int(w, "min", 0);
-    gr_info_int(w, "max", INT64_MAX);
-    gr_info_string(w, "rule", "noise depends on the seed alone; the generator uses the low 32 bits of it");
+    gr_jw_put_object(w, "seed");
+    gr_jw_put_int(w, "default", GR_DEFAULT_SEED);
+    gr_jw_put_int(w, "min", 0);
+    gr_jw_put_int(w, "max", INT64_MAX);
+    gr_jw_put_string(w, "rule", "noise depends on the seed alone; the generator uses the low 32 bits of it");
     gr_jw_end_object(w);
 }
 
@@ -217,33 +176,32 @@ void gr_info_inputs(struct gr_jw *w, const struct gr_service_config *cfg, const 
 {
     const struct gr_info *info = gr_policy_info(facts->policy);
     const struct gr_config *c = gr_policy_config(facts->policy);
-    gr_info_open(w, "inputs");
+    gr_jw_put_object(w, "inputs");
     images(w, info);
     state(w, info, c);
-    gr_info_open(w, "instruction");
-    gr_info_int(w, "min_chars", 1);
-    gr_info_int(w, "max_chars", GR_INSTRUCTION_MAX_CHARS);
-    gr_info_int(w, "max_tokens", info->max_text_tokens);
-    gr_info_string(w, "too_long", "refused, never cut");
-    gr_info_bool(w, "formalize_language", c->formalize_language);
-    gr_jw_key(w, "aliases");
-    gr_jw_array(w);
+    gr_jw_put_object(w, "instruction");
+    gr_jw_put_int(w, "min_chars", 1);
+    gr_jw_put_int(w, "max_chars", GR_INSTRUCTION_MAX_CHARS);
+    gr_jw_put_int(w, "max_tokens", info->max_text_tokens);
+    gr_jw_put_string(w, "too_long", "refused, never cut");
+    gr_jw_put_bool(w, "formalize_language", c->formalize_language);
+    gr_jw_put_array(w, "aliases");
     gr_jw_string(w, "language");
     gr_jw_string(w, "prompt");
     gr_jw_end_array(w);
     gr_jw_end_object(w);
-    gr_info_open(w, "embodiment");
-    gr_info_string(w, "must_be", info->embodiment);
-    gr_info_bool(w, "required", false);
+    gr_jw_put_object(w, "embodiment");
+    gr_jw_put_string(w, "must_be", info->embodiment);
+    gr_jw_put_bool(w, "required", false);
     gr_jw_end_object(w);
     noise(w, info);
-    gr_info_open(w, "return_normalized");
-    gr_info_bool(w, "default", false);
-    gr_info_string(w, "adds", "action_pred_normalized, action_pred_valid_hd; actions stay as they are");
+    gr_jw_put_object(w, "return_normalized");
+    gr_jw_put_bool(w, "default", false);
+    gr_jw_put_string(w, "adds", "action_pred_normalized, action_pred_valid_hd; actions stay as they are");
     gr_jw_end_object(w);
-    gr_info_string(w, "unknown_fields", "refused with 422");
-    gr_info_string(w, "content_type", "absent or JSON (application/json, +json), UTF-8, not compressed");
-    gr_info_int(w, "max_body_bytes", (int64_t)(cfg->body_bytes != 0 ? cfg->body_bytes : cfg->limits.body_bytes));
+    gr_jw_put_string(w, "unknown_fields", "refused with 422");
+    gr_jw_put_string(w, "content_type", "absent or JSON (application/json, +json), UTF-8, not compressed");
+    gr_jw_put_int(w, "max_body_bytes", (int64_t)(cfg->limits.body_bytes));
     gr_jw_end_object(w);
 }
 
@@ -253,13 +211,13 @@ static void group_key(struct gr_jw *w, const struct gr_info *info, const struct 
                       const struct gr_group_config *g)
 {
     gr_jw_object(w);
-    gr_info_string(w, "key", g->name);
-    gr_info_int(w, "dim", g->dim);
-    gr_info_string(w, "unit", unit(info, g->name, g->dim));
-    gr_info_string(w, "representation",
-                   g->relative ? "relative in the model, absolute on the wire"
-                               : "absolute in the model and on the wire");
-    gr_info_string(w, "relative_to", g->relative ? c->emb.state[g->state_index].name : NULL);
+    gr_jw_put_string(w, "key", g->name);
+    gr_jw_put_int(w, "dim", g->dim);
+    gr_jw_put_string(w, "unit", unit(info, g->name, g->dim));
+    gr_jw_put_string(w, "representation",
+                     g->relative ? "relative in the model, absolute on the wire"
+                                 : "absolute in the model and on the wire");
+    gr_jw_put_string(w, "relative_to", g->relative ? c->emb.state[g->state_index].name : NULL);
     joints(w, info->embodiment, g->name, g->dim);
     normalization(w, c, g, info->action_steps);
     gr_jw_end_object(w);
@@ -270,36 +228,34 @@ void gr_info_outputs(struct gr_jw *w, const struct gr_boot_facts *facts)
     const struct gr_info *info = gr_policy_info(facts->policy);
     const struct gr_config *c = gr_policy_config(facts->policy);
     const int rate_hz = gr_info_rate_hz(info);
-    gr_info_open(w, "outputs");
-    gr_info_int(w, "action_horizon", info->action_steps);
-    gr_info_int(w, "action_dim", info->action_dim);
+    gr_jw_put_object(w, "outputs");
+    gr_jw_put_int(w, "action_horizon", info->action_steps);
+    gr_jw_put_int(w, "action_dim", info->action_dim);
     gr_jw_key(w, "action_rate_hz");
     if (rate_hz > 0) {
         gr_jw_int(w, rate_hz);
     } else {
         gr_jw_null(w);
     }
-    gr_info_string(w, "action_rate_source",
-                   rate_hz > 0 ? "suffix of the camera keys"
-                               : "the snapshot does not say at which rate it was recorded");
-    gr_info_string(w, "rows", "in time order, one a step of the recordings, from the time of the observation on");
-    gr_info_bool(w, "normalized", false);
-    gr_info_string(w, "normalized_means",
-                   "false: actions are physical joint targets, nothing is to be scaled or added by the client");
-    gr_info_string(w, "dtype", "float32, printed so that it reads back bit by bit");
-    gr_jw_key(w, "groups");
-    gr_jw_array(w);
+    gr_jw_put_string(w, "action_rate_source",
+                     rate_hz > 0 ? "suffix of the camera keys"
+                                 : "the snapshot does not say at which rate it was recorded");
+    gr_jw_put_string(w, "rows", "in time order, one a step of the recordings, from the time of the observation on");
+    gr_jw_put_bool(w, "normalized", false);
+    gr_jw_put_string(w, "normalized_means",
+                     "false: actions are physical joint targets, nothing is to be scaled or added by the client");
+    gr_jw_put_string(w, "dtype", "float32, printed so that it reads back bit by bit");
+    gr_jw_put_array(w, "groups");
     for (int i = 0; i < c->emb.n_action; i++) {
         group_key(w, info, c, &c->emb.action[i]);
     }
     gr_jw_end_array(w);
-    gr_info_open(w, "action_pred_normalized");
-    gr_jw_key(w, "shape");
-    gr_jw_array(w);
+    gr_jw_put_object(w, "action_pred_normalized");
+    gr_jw_put_array(w, "shape");
     gr_jw_int(w, info->horizon);
     gr_jw_int(w, info->max_action_dim);
     gr_jw_end_array(w);
-    gr_info_string(w, "meaning", "the network's own numbers; only rows and columns of action_pred_valid_hd are used");
+    gr_jw_put_string(w, "meaning", "the network's own numbers; only rows and columns of action_pred_valid_hd are used");
     gr_jw_end_object(w);
     gr_jw_end_object(w);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * info_parts.h: pieces of the texts of info.h that stand in files of their own, and one-line writers of members. */
+ * info_parts.h: pieces of the texts of info.h that stand in files of their own. */
 #ifndef GR_SERVER_INFO_PARTS_H
 #define GR_SERVER_INFO_PARTS_H
 
@@ -12,13 +12,5 @@ void gr_info_inputs(struct gr_jw *w, const struct gr_service_config *cfg, const 
 void gr_info_outputs(struct gr_jw *w, const struct gr_boot_facts *facts);
 /* Rate of the recordings in Hz as the camera keys say it ("..._freq20"); 0: they do not, or not with one voice. */
 int gr_info_rate_hz(const struct gr_info *info);
-
-/* "key": value */
-void gr_info_string(struct gr_jw *w, const char *key, const char *text); /* NULL: null */
-void gr_info_int(struct gr_jw *w, const char *key, int64_t v);
-void gr_info_f64(struct gr_jw *w, const char *key, double v);
-void gr_info_milli(struct gr_jw *w, const char *key, double v); /* three decimals */
-void gr_info_bool(struct gr_jw *w, const char *key, bool v);
-void gr_info_open(struct gr_jw *w, const char *key); /* "key": { */
 
 #endif

@@ -18,15 +18,15 @@ static const char picture_ref[] = "#/components/schemas/Picture";
 static void object_schema(struct gr_jw *w)
 {
     gr_jw_object(w);
-    gr_info_string(w, "type", "object");
-    gr_info_bool(w, "additionalProperties", false);
+    gr_jw_put_string(w, "type", "object");
+    gr_jw_put_bool(w, "additionalProperties", false);
 }
 
 /* {"$ref": ...} of a schema of the document. */
 static void reference(struct gr_jw *w, const char *target)
 {
     gr_jw_object(w);
-    gr_info_string(w, "$ref", target);
+    gr_jw_put_string(w, "$ref", target);
     gr_jw_end_object(w);
 }
 
@@ -34,9 +34,9 @@ static void reference(struct gr_jw *w, const char *target)
 static void array_schema(struct gr_jw *w, int n)
 {
     gr_jw_object(w);
-    gr_info_string(w, "type", "array");
-    gr_info_int(w, "minItems", n);
-    gr_info_int(w, "maxItems", n);
+    gr_jw_put_string(w, "type", "array");
+    gr_jw_put_int(w, "minItems", n);
+    gr_jw_put_int(w, "maxItems", n);
     gr_jw_key(w, "items");
 }
 
@@ -51,7 +51,7 @@ static void row_schema(struct gr_jw *w, int dim)
 {
     array_schema(w, dim);
     gr_jw_object(w);
-    gr_info_string(w, "type", "number");
+    gr_jw_put_string(w, "type", "number");
     gr_jw_end_object(w);
     gr_jw_end_object(w);
 }
@@ -66,13 +66,12 @@ static void frames_schema(struct gr_jw *w, int frames)
 static void images_schema(struct gr_jw *w, const struct gr_info *info)
 {
     object_schema(w);
-    gr_jw_key(w, "required");
-    gr_jw_array(w);
+    gr_jw_put_array(w, "required");
     for (int c = 0; c < info->n_cameras; c++) {
         gr_jw_string(w, info->cameras[c]);
     }
     gr_jw_end_array(w);
-    gr_info_open(w, "properties");
+    gr_jw_put_object(w, "properties");
     for (int c = 0; c < info->n_cameras; c++) {
         gr_jw_key(w, info->cameras[c]);
         if (info->frames_per_camera > 1) {
@@ -80,8 +79,7 @@ static void images_schema(struct gr_jw *w, const struct gr_info *info)
             continue;
         }
         gr_jw_object(w);
-        gr_jw_key(w, "anyOf");
-        gr_jw_array(w);
+        gr_jw_put_array(w, "anyOf");
         reference(w, picture_ref);
         frames_schema(w, 1);
         gr_jw_end_array(w);
@@ -93,13 +91,12 @@ static void images_schema(struct gr_jw *w, const struct gr_info *info)
 
 static void required_groups(struct gr_jw *w, const struct gr_group *groups, int n)
 {
-    gr_jw_key(w, "required");
-    gr_jw_array(w);
+    gr_jw_put_array(w, "required");
     for (int g = 0; g < n; g++) {
         gr_jw_string(w, groups[g].name);
     }
     gr_jw_end_array(w);
-    gr_info_open(w, "properties");
+    gr_jw_put_object(w, "properties");
 }
 
 static void state_schema(struct gr_jw *w, const struct gr_info *info)
@@ -107,9 +104,8 @@ static void state_schema(struct gr_jw *w, const struct gr_info *info)
     object_schema(w);
     required_groups(w, info->state_groups, info->n_state_groups);
     for (int g = 0; g < info->n_state_groups; g++) {
-        gr_info_open(w, info->state_groups[g].name);
-        gr_jw_key(w, "anyOf");
-        gr_jw_array(w);
+        gr_jw_put_object(w, info->state_groups[g].name);
+        gr_jw_put_array(w, "anyOf");
         angles_schema(w, info->state_groups[g].dim);
         array_schema(w, 1);
         angles_schema(w, info->state_groups[g].dim);

@@ -39,83 +39,53 @@ static enum gr_status check_values(const struct gr_reply_view *v, struct gr_err 
     return GR_OK;
 }
 
-/* rows x cols values, a row every `stride`. */
-static void put_rows(struct gr_jw *w, const float *values, int rows, int cols, int stride)
-{
-    gr_jw_array(w);
-    for (int r = 0; r < rows; r++) {
-        gr_jw_array(w);
-        for (int i = 0; i < cols; i++) {
-            gr_jw_f32(w, values[(size_t)r * (size_t)stride + (size_t)i]);
-        }
-        gr_jw_end_array(w);
-    }
-    gr_jw_end_array(w);
-}
-
 static void put_actions(struct gr_jw *w, const struct gr_reply_view *v)
 {
     const struct gr_info *info = v->info;
-    gr_jw_key(w, "actions");
-    gr_jw_object(w);
+    gr_jw_put_object(w, "actions");
     for (int g = 0, first = 0; g < info->n_action_groups; first += info->action_groups[g].dim, g++) {
         gr_jw_key(w, info->action_groups[g].name);
-        put_rows(w, v->chunk->actions + first, v->chunk->steps, info->action_groups[g].dim, v->chunk->dim);
+        gr_jw_f32_rows(w, v->chunk->actions + first, v->chunk->steps, info->action_groups[g].dim, v->chunk->dim);
     }
     gr_jw_end_object(w);
-    gr_jw_key(w, "action_horizon");
-    gr_jw_int(w, v->chunk->steps);
-    gr_jw_key(w, "action_keys");
-    gr_jw_array(w);
+    gr_jw_put_int(w, "action_horizon", v->chunk->steps);
+    gr_jw_put_array(w, "action_keys");
     for (int g = 0; g < info->n_action_groups; g++) {
         gr_jw_string(w, info->action_groups[g].name);
     }
     gr_jw_end_array(w);
-    gr_jw_key(w, "action_dims");
-    gr_jw_object(w);
+    gr_jw_put_object(w, "action_dims");
     for (int g = 0; g < info->n_action_groups; g++) {
-        gr_jw_key(w, info->action_groups[g].name);
-        gr_jw_int(w, info->action_groups[g].dim);
+        gr_jw_put_int(w, info->action_groups[g].name, info->action_groups[g].dim);
     }
     gr_jw_end_object(w);
 }
 
 static void put_model(struct gr_jw *w, const struct gr_reply_view *v)
 {
-    gr_jw_key(w, "normalized");
-    gr_jw_bool(w, false);
-    gr_jw_key(w, "embodiment");
-    gr_jw_string(w, v->info->embodiment);
-    gr_jw_key(w, "embodiment_id");
-    gr_jw_int(w, v->info->embodiment_slot);
-    gr_jw_key(w, "version");
-    gr_jw_string(w, v->version);
-    gr_jw_key(w, "model");
-    gr_jw_string(w, v->model);
+    gr_jw_put_bool(w, "normalized", false);
+    gr_jw_put_string(w, "embodiment", v->info->embodiment);
+    gr_jw_put_int(w, "embodiment_id", v->info->embodiment_slot);
+    gr_jw_put_string(w, "version", v->version);
+    gr_jw_put_string(w, "model", v->model);
     if (v->layout != NULL) {
-        gr_jw_key(w, "layout");
-        gr_jw_string(w, v->layout);
+        gr_jw_put_string(w, "layout", v->layout);
     }
 }
 
 static void put_images(struct gr_jw *w, const struct gr_reply_view *v)
 {
-    gr_jw_key(w, "images");
-    gr_jw_object(w);
+    gr_jw_put_object(w, "images");
     for (int c = 0; c < v->info->n_cameras; c++) {
-        gr_jw_key(w, v->info->cameras[c]);
-        gr_jw_object(w);
-        gr_jw_key(w, "frames");
-        gr_jw_int(w, v->info->frames_per_camera);
-        gr_jw_key(w, "received_hw");
-        gr_jw_array(w);
+        gr_jw_put_object(w, v->info->cameras[c]);
+        gr_jw_put_int(w, "frames", v->info->frames_per_camera);
+        gr_jw_put_array(w, "received_hw");
         gr_jw_int(w, v->obs->frames[c].height);
         gr_jw_int(w, v->obs->frames[c].width);
         gr_jw_end_array(w);
         for (int i = c; v->images != NULL && i < v->obs->n_frames; i += v->info->n_cameras) {
             if (v->images[i].exif_orientation > 1) { /* never applied, but never kept quiet either */
-                gr_jw_key(w, "exif_orientation");
-                gr_jw_int(w, v->images[i].exif_orientation);
+                gr_jw_put_int(w, "exif_orientation", v->images[i].exif_orientation);
                 break;
             }
         }
@@ -127,14 +97,10 @@ static void put_images(struct gr_jw *w, const struct gr_reply_view *v)
 static void put_inputs(struct gr_jw *w, const struct gr_reply_view *v)
 {
     const struct gr_observation *obs = v->obs;
-    gr_jw_key(w, "seq_len");
-    gr_jw_int(w, v->chunk->n_tokens);
-    gr_jw_key(w, "prompt_tokens");
-    gr_jw_int(w, v->chunk->n_text);
-    gr_jw_key(w, "state_dtype");
-    gr_jw_string(w, obs->state_dtype == GR_STATE_F64 ? "float64" : "float32");
-    gr_jw_key(w, "noise_source");
-    gr_jw_string(w, obs->noise_kind == GR_NOISE_SEED ? "seed" : "request");
+    gr_jw_put_int(w, "seq_len", v->chunk->n_tokens);
+    gr_jw_put_int(w, "prompt_tokens", v->chunk->n_text);
+    gr_jw_put_string(w, "state_dtype", obs->state_dtype == GR_STATE_F64 ? "float64" : "float32");
+    gr_jw_put_string(w, "noise_source", obs->noise_kind == GR_NOISE_SEED ? "seed" : "request");
     gr_jw_key(w, "seed");
     if (obs->noise_kind == GR_NOISE_SEED) {
         gr_jw_u64(w, obs->seed);
@@ -155,12 +121,10 @@ static void put_timing(struct gr_jw *w, const struct gr_reply_view *v)
                 {"device", t->device},
                 {"decode_actions", t->decode_actions},
                 {"total", v->total_ms}};
-    gr_jw_key(w, "timing_ms");
-    gr_jw_object(w);
+    gr_jw_put_object(w, "timing_ms");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].ms >= 0.0) {
-            gr_jw_key(w, rows[i].key);
-            gr_jw_milli(w, rows[i].ms);
+            gr_jw_put_milli(w, rows[i].key, rows[i].ms);
         }
     }
     gr_jw_end_object(w);
@@ -179,9 +143,9 @@ enum gr_status gr_reply_chunk(const struct gr_reply_view *v, bool compact, struc
     put_timing(&w, v);
     if (v->return_normalized) {
         gr_jw_key(&w, "action_pred_normalized");
-        put_rows(&w, c->normalized, c->horizon, c->max_action_dim, c->max_action_dim);
+        gr_jw_f32_rows(&w, c->normalized, c->horizon, c->max_action_dim, c->max_action_dim);
         gr_jw_key(&w, "action_pred_valid_hd");
-        put_rows(&w, c->normalized, c->steps, c->dim, c->max_action_dim);
+        gr_jw_f32_rows(&w, c->normalized, c->steps, c->dim, c->max_action_dim);
     }
     gr_jw_end_object(&w);
     return out->failed ? gr_fail(err, GR_ERR_NOMEM, "no memory for the reply") : GR_OK;
@@ -230,12 +194,10 @@ static void put_detail(struct gr_jw *w, const char *code, const char *message, c
 {
     gr_jw_array(w);
     gr_jw_object(w);
-    gr_jw_key(w, "type");
-    gr_jw_string(w, fastapi_type(code));
+    gr_jw_put_string(w, "type", fastapi_type(code));
     gr_jw_key(w, "loc");
     put_location(w, field);
-    gr_jw_key(w, "msg");
-    gr_jw_string(w, message);
+    gr_jw_put_string(w, "msg", message);
     gr_jw_key(w, "input");
     gr_jw_null(w);
     gr_jw_end_object(w);
@@ -247,14 +209,10 @@ void gr_reply_error(int http_status, const char *code, const char *message, cons
     struct gr_jw w = {.out = out, .compact = true};
     field = field == NULL ? "" : field;
     gr_jw_object(&w);
-    gr_jw_key(&w, "error");
-    gr_jw_object(&w);
-    gr_jw_key(&w, "code");
-    gr_jw_string(&w, code);
-    gr_jw_key(&w, "message");
-    gr_jw_string(&w, message);
-    gr_jw_key(&w, "field");
-    gr_jw_string(&w, field[0] != '\0' ? field : NULL);
+    gr_jw_put_object(&w, "error");
+    gr_jw_put_string(&w, "code", code);
+    gr_jw_put_string(&w, "message", message);
+    gr_jw_put_string(&w, "field", field[0] != '\0' ? field : NULL);
     gr_jw_end_object(&w);
     gr_jw_key(&w, "detail");
     if (http_status == 422) {

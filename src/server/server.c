@@ -147,7 +147,6 @@ static enum gr_status start(struct server *s, struct gr_err *err)
                                           .api_key = c->api_key,
                                           .cors_origin = c->cors_origin,
                                           .queue = c->queue,
-                                          .body_bytes = c->limits.body_bytes,
                                           .limits = c->limits};
     s->names.limits.connections = fit_connections(c->limits.connections);
     GR_TRY(gr_service_new(&s->names, &s->service, err));
@@ -195,7 +194,6 @@ static bool take_down(struct server *s)
         if (left > 0) {
             gr_log(GR_LOG_WARN, "time is up: %d requests get 503", left);
         }
-        gr_service_drain(s->service);
         gr_service_stop(s->service);
     }
     if (s->http != NULL) {

@@ -28,7 +28,6 @@ struct gr_service_config {
     const char *api_key;     /* NULL: none. Wanted on all routes but /health and /ready */
     const char *cors_origin; /* NULL: no CORS headers */
     int queue;               /* 8 */
-    size_t body_bytes;       /* limit, for /info */
     struct gr_http_limits limits;
 };
 
@@ -57,7 +56,7 @@ void gr_service_set_phase(struct gr_service *s, const char *text);
 enum gr_status gr_service_ready(struct gr_service *s, const struct gr_boot_facts *facts, struct gr_err *err);
 /* -> draining: /health says so, /ready and new predicts get 503, accepted ones go on. */
 void gr_service_drain(struct gr_service *s);
-/* After the deadline: the running predict is cancelled and everything accepted is answered with 503. Returns when the threads have ended. */
+/* -> draining, and after its deadline: the running predict is cancelled and everything accepted is answered with 503. Returns when the threads have ended. */
 void gr_service_stop(struct gr_service *s);
 void gr_service_free(struct gr_service *s); /* after gr_http_free; NULL is allowed */
 

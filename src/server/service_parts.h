@@ -19,7 +19,7 @@
 #include "server/service.h"
 
 enum gr_service_state { GR_SERVICE_STARTING, GR_SERVICE_OK, GR_SERVICE_DRAINING };
-enum { GR_PHASE_BYTES = 160, GR_RANGE_KINDS = 32 };
+enum { GR_PHASE_BYTES = 160, GR_RANGE_KINDS = 32, GR_CLIENT_GONE = 499 /* in our books only: nobody read the reply */ };
 
 /* When a state dimension was last named in the log for being out of range. */
 struct gr_range_kind {

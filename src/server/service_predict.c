@@ -12,7 +12,6 @@
 #include "server/reply.h"
 #include "server/service_parts.h"
 
-enum { CLIENT_GONE = 499 };
 static const double range_log_ms = 60000;
 
 /* ---- accepting ---- */
@@ -83,7 +82,7 @@ static bool answered_early(struct gr_service *s, struct gr_job *job)
 {
     if (gr_http_gone(job->http)) {
         gr_metrics_dropped(s->metrics);
-        refuse(job, CLIENT_GONE, "client_closed", "the client closed its side before the answer was ready", "");
+        refuse(job, GR_CLIENT_GONE, "client_closed", "the client closed its side before the answer was ready", "");
     } else if (atomic_load(&s->broken)) {
         refuse(job, 503, "engine_failure", "the engine failed its check; the server is ending", "");
     } else if (atomic_load(&s->stopping)) {

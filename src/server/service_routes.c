@@ -14,7 +14,7 @@
 #include "server/reply.h"
 #include "server/service_parts.h"
 
-enum { HEADERS_MAX = 8, CLIENT_GONE = 499 };
+enum { HEADERS_MAX = 8 };
 static const char json_type[] = "application/json";
 static const char metrics_type[] = "text/plain; version=0.0.4; charset=utf-8";
 static const char get_methods[] = "GET, HEAD, OPTIONS", post_methods[] = "POST, OPTIONS";
@@ -48,11 +48,11 @@ void gr_service_send(struct gr_job *job, int status, const char *content_type, c
     }
     job->status = status;
     /* 499 is for our books only; a client that has gone reads nothing. What follows a body without a length is anybody's guess. */
-    const struct gr_http_reply reply = {.status = status == CLIENT_GONE ? 503 : status,
+    const struct gr_http_reply reply = {.status = status == GR_CLIENT_GONE ? 503 : status,
                                         .content_type = content_type,
                                         .headers = headers,
                                         .n_headers = n,
-                                        .close = status == CLIENT_GONE || status == 411};
+                                        .close = status == GR_CLIENT_GONE || status == 411};
     gr_http_reply(job->http, &reply, body);
 }
 
@@ -109,12 +109,9 @@ static void get_health(struct gr_job *job)
     struct gr_buf body = {0};
     struct gr_jw w = {.out = &body, .compact = true};
     gr_jw_object(&w);
-    gr_jw_key(&w, "status");
-    gr_jw_string(&w, gr_service_state_name(s));
-    gr_jw_key(&w, "model");
-    gr_jw_string(&w, s->cfg.model);
-    gr_jw_key(&w, "device");
-    gr_jw_string(&w, s->cfg.device);
+    gr_jw_put_string(&w, "status", gr_service_state_name(s));
+    gr_jw_put_string(&w, "model", s->cfg.model);
+    gr_jw_put_string(&w, "device", s->cfg.device);
     gr_jw_end_object(&w);
     send_json(job, 200, &body);
 }
@@ -133,16 +130,11 @@ static void get_ready(struct gr_job *job)
     const bool ready = is_ready(s);
     gr_service_phase(s, phase);
     gr_jw_object(&w);
-    gr_jw_key(&w, "ready");
-    gr_jw_bool(&w, ready);
-    gr_jw_key(&w, "status");
-    gr_jw_string(&w, gr_service_state_name(s));
-    gr_jw_key(&w, "phase");
-    gr_jw_string(&w, atomic_load(&s->broken) ? "engine failure" : phase);
-    gr_jw_key(&w, "queue_depth");
-    gr_jw_int(&w, gr_service_waiting(s));
-    gr_jw_key(&w, "busy_s");
-    gr_jw_milli(&w, gr_service_busy_s(s));
+    gr_jw_put_bool(&w, "ready", ready);
+    gr_jw_put_string(&w, "status", gr_service_state_name(s));
+    gr_jw_put_string(&w, "phase", atomic_load(&s->broken) ? "engine failure" : phase);
+    gr_jw_put_int(&w, "queue_depth", gr_service_waiting(s));
+    gr_jw_put_milli(&w, "busy_s", gr_service_busy_s(s));
     gr_jw_end_object(&w);
     send_json(job, ready ? 200 : 503, &body);
 }
@@ -199,26 +191,24 @@ static void get_info(struct gr_job *job)
 static void get_demo(struct gr_job *job) { send_text(job, &job->service->demo); }
 static void get_openapi(struct gr_job *job) { send_text(job, &job->service->openapi); }
 
+/* The paths are the names that the metrics have. */
 static const struct route {
-    const char *path;
-    enum gr_metric_route metric;
     void (*get)(struct gr_job *job); /* NULL: POST only */
     bool open;                       /* needs no key: probes have none */
-} routes[] = {
-    {"/health", GR_ROUTE_HEALTH, get_health, true},     {"/ready", GR_ROUTE_READY, get_ready, true},
-    {"/info", GR_ROUTE_INFO, get_info, false},          {"/demo", GR_ROUTE_DEMO, get_demo, false},
-    {"/v1/models", GR_ROUTE_MODELS, get_models, false}, {"/predict", GR_ROUTE_PREDICT, NULL, false},
-    {"/metrics", GR_ROUTE_METRICS, get_metrics, false}, {"/openapi.json", GR_ROUTE_OPENAPI, get_openapi, false},
+} routes[GR_ROUTE_OTHER] = {
+    [GR_ROUTE_HEALTH] = {get_health, true},    [GR_ROUTE_READY] = {get_ready, true},
+    [GR_ROUTE_INFO] = {get_info, false},       [GR_ROUTE_DEMO] = {get_demo, false},
+    [GR_ROUTE_MODELS] = {get_models, false},   [GR_ROUTE_PREDICT] = {NULL, false},
+    [GR_ROUTE_METRICS] = {get_metrics, false}, [GR_ROUTE_OPENAPI] = {get_openapi, false},
 };
 
-static const struct route *find_route(const char *path)
+static enum gr_metric_route find_route(const char *path)
 {
-    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        if (strcmp(routes[i].path, path) == 0) {
-            return &routes[i];
-        }
+    int i = 0;
+    while (i < GR_ROUTE_OTHER && strcmp(gr_metric_route_name((enum gr_metric_route)i), path) != 0) {
+        i++;
     }
-    return NULL;
+    return (enum gr_metric_route)i;
 }
 
 /* ---- who may, and what ---- */
@@ -293,8 +283,9 @@ static bool predict_refused(struct gr_job *job)
     return true;
 }
 
-static void dispatch(struct gr_job *job, const struct route *route)
+static void dispatch(struct gr_job *job)
 {
+    const struct route *route = job->route != GR_ROUTE_OTHER ? &routes[job->route] : NULL;
     const enum gr_http_method method = gr_http_method(job->http);
     const bool is_get = method == GR_HTTP_GET || method == GR_HTTP_HEAD;
     const char *allow = route == NULL || route->get != NULL ? get_methods : post_methods;
@@ -321,7 +312,6 @@ static void dispatch(struct gr_job *job, const struct route *route)
 
 void gr_service_on_head(void *user, struct gr_http_request *r)
 {
-    const struct route *route = find_route(gr_http_path(r));
     struct gr_job *job = calloc(1, sizeof *job);
     if (job == NULL) {
         const struct gr_http_reply reply = {.status = 503, .close = true};
@@ -331,9 +321,9 @@ void gr_service_on_head(void *user, struct gr_http_request *r)
     }
     job->service = user;
     job->http = r;
-    job->route = route != NULL ? route->metric : GR_ROUTE_OTHER;
+    job->route = find_route(gr_http_path(r));
     gr_http_set_user(r, job);
-    dispatch(job, route);
+    dispatch(job);
 }
 
 void gr_service_on_end(void *user, struct gr_http_request *r, bool sent)
@@ -348,7 +338,7 @@ void gr_service_on_end(void *user, struct gr_http_request *r, bool sent)
         free(job);
         return;
     }
-    const int status = job->status != 0 ? job->status : CLIENT_GONE;
+    const int status = job->status != 0 ? job->status : GR_CLIENT_GONE;
     const char *note = job->note;
     /* "Not ready" is what /ready is asked for, every second by an orchestrator: no failure. */
     const bool failed = status >= 500 && job->route != GR_ROUTE_READY;

@@ -19,22 +19,15 @@ import time
 import xml.dom.minidom
 import zlib
 
+sys.dont_write_bytecode = True
+from tap import Skip, contains, equal, run_tests, test  # noqa: E402
+
 BIN = os.path.abspath(os.environ.get("GR00T_BIN", "./gr00t"))
 EXAMPLE = os.environ.get("GR00T_EXAMPLE", "")
 SHARED = os.environ.get("GR00T_SHARED", "")
 INSTRUCTION = "pick the pear from the counter and place it in the plate"
 CAMERA = "ego_view_bg_crop_pad_res256_freq20"
 GROUPS = {"left_arm": 7, "right_arm": 7, "left_hand": 6, "right_hand": 6, "waist": 3}
-TESTS = []
-
-
-def test(f):
-    TESTS.append(f)
-    return f
-
-
-class Skip(Exception):
-    pass
 
 
 class Run:
@@ -52,15 +45,6 @@ def gr00t(*args, env=None, stdout=subprocess.PIPE, before=None, program=None, cw
     clean.update(env or {})
     p = subprocess.run([program or BIN, *args], env=clean, stdout=stdout, stderr=subprocess.PIPE, preexec_fn=before, timeout=240, cwd=cwd)
     return Run(p.returncode, (p.stdout or b"").decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace"))
-
-
-def equal(got, want, what=""):
-    assert got == want, f"{what} got {got!r}, expected {want!r}"
-
-
-def contains(text, *parts):
-    for part in parts:
-        assert part in text, f"{part!r} is not in {text!r}"
 
 
 def done(run, what=""):
@@ -886,7 +870,6 @@ def main():
     global TMP, DEMO, FRAME, STATE, GOLDEN
     TMP = tempfile.mkdtemp(prefix="gr00t-cli-")
     DEMO = os.path.join(TMP, "demo")
-    passed = failed = skipped = 0
     try:
         run = gr00t("synth", "demo", DEMO)
         if run.code != 0:
@@ -894,23 +877,9 @@ def main():
             return 1
         FRAME, STATE = os.path.join(DEMO, "demo", "frame.png"), os.path.join(DEMO, "demo", "state.json")
         GOLDEN = os.path.join(DEMO, "demo", "golden")
-        wanted = sys.argv[1:]
-        for i, t in enumerate([t for t in TESTS if not wanted or t.__name__ in wanted], 1):
-            name = t.__name__
-            try:
-                t()
-                passed += 1
-                print(f"ok {i} - {name}", flush=True)
-            except Skip as why:
-                skipped += 1
-                print(f"ok {i} - {name} # SKIP\nskipped: {name}: {why}", flush=True)
-            except Exception as e:  # a crash of one test must not hide the others
-                failed += 1
-                print(f"not ok {i} - {name}\n# {type(e).__name__}: {e}", flush=True)
+        return run_tests()
     finally:
         shutil.rmtree(TMP, ignore_errors=True)
-    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -8,8 +8,11 @@ import base64
 import json
 import os
 import re
+import resource
+import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -20,24 +23,15 @@ import xml.dom.minidom
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from client_stand_in import GROUPS, INSTRUCTION, StandIn, actions, demo, png, reply, unused_port, write  # noqa: E402
+from tap import Skip, contains, equal, run_tests, test  # noqa: E402
 
 BIN = os.path.abspath(os.environ.get("GR00T_BIN", "./gr00t"))
 TMP = ""
-TESTS = []
 FIGURE = r"(?:-?\d+\.\d+|n/a)"
 SMOKE_LINE = re.compile(
     rf"(PASS|FAIL) (\S+) (\S+): PCC\(actions\)={FIGURE} max\|d\|=\d+\.\d{{4}} PCC\(action_pred_valid\)={FIGURE} "
     rf"repeat_maxdiff=\d\.\de[-+]\d\d (seed_path_ok|seed_path_FAILED) device_ms=\d+\.\d\d/\d+\.\d\d total_ms=\d+\.\d\d/\d+\.\d\d "
     rf"wall_ms=\d+ per_group\[(\S+={FIGURE}/\d+\.\d{{4}} ?)+\]( failed\[.*\])?\n")
-
-
-def test(f):
-    TESTS.append(f)
-    return f
-
-
-class Skip(Exception):
-    pass
 
 
 def environment():
@@ -52,15 +46,6 @@ def gr00t(*args):
     p = subprocess.run([BIN, *args], env=environment(), capture_output=True, timeout=120, check=False)
     p.out, p.err = p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")
     return p
-
-
-def equal(got, want, what=""):
-    assert got == want, f"{what} got {got!r}, expected {want!r}"
-
-
-def contains(text, *parts):
-    for part in parts:
-        assert part in text, f"{part!r} is not in {text!r}"
 
 
 def done(run):
@@ -433,11 +418,37 @@ def curl_prints_a_command_that_works():
 
 # ---- the real service ----
 
-def start_service():
-    done(gr00t("synth", "demo", os.path.join(TMP, "demo")))
-    path = os.path.join(TMP, "real.sock")
+def start_service(*options, before=None):
+    demo_dir, path = os.path.join(TMP, "demo"), os.path.join(TMP, "real.sock")
+    if not os.path.exists(demo_dir):
+        done(gr00t("synth", "demo", demo_dir))
     with open(os.path.join(TMP, "serve.log"), "wb") as log:
-        return subprocess.Popen([BIN, "serve", "--model", os.path.join(TMP, "demo"), "--unix", path], env=environment(), stdout=log, stderr=log), "unix:" + path
+        return subprocess.Popen([BIN, "serve", "--model", demo_dir, "--unix", path, *options], env=environment(), stdout=log, stderr=log,
+                                preexec_fn=before), "unix:" + path
+
+
+@test
+def the_service_takes_the_connections_it_was_told_to():
+    """Also when the soft limit of descriptors is below: the service raises it and takes no connection less."""
+    wanted = 150
+    service, url = start_service("--connections", str(wanted), before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 1000)))
+    clients = []
+    try:
+        done(gr00t("curl", "--url", url, "--wait", "100"))
+        time.sleep(0.3)  # the end of that connection
+        for _ in range(wanted + 1):
+            client = socket.socket(socket.AF_UNIX)
+            client.connect(url[5:])
+            clients.append(client)
+            time.sleep(0.002)
+        clients[-1].settimeout(10)
+        contains(clients[-1].recv(100).decode(), "HTTP/1.1 503 ")
+        equal(select.select(clients[:-1], [], [], 0)[0], [], "refused:")
+    finally:
+        for client in clients:
+            client.close()
+        service.terminate()
+        equal(service.wait(20), 0)
 
 
 @test
@@ -471,26 +482,11 @@ def clients_and_service_understand_each_other():
 def main():
     global TMP
     TMP = tempfile.mkdtemp(prefix="gr00t-clients-")
-    passed = failed = skipped = 0
     try:
         os.mkdir(os.path.join(TMP, "home"))
-        wanted = sys.argv[1:]
-        for i, t in enumerate([t for t in TESTS if not wanted or t.__name__ in wanted], 1):
-            name = t.__name__
-            try:
-                t()
-                passed += 1
-                print(f"ok {i} - {name}", flush=True)
-            except Skip as why:
-                skipped += 1
-                print(f"ok {i} - {name} # SKIP\nskipped: {name}: {why}", flush=True)
-            except Exception as e:  # a crash of one test must not hide the others
-                failed += 1
-                print(f"not ok {i} - {name}\n# {type(e).__name__}: {e}", flush=True)
+        return run_tests()
     finally:
         shutil.rmtree(TMP, ignore_errors=True)
-    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ import time
 
 sys.dont_write_bytecode = True
 import odd_snapshots  # noqa: E402
+import tap  # noqa: E402
 import test_cli as t  # noqa: E402
 
-t.TESTS.clear()
+tap.TESTS.clear()
 ESCAPE = "\x1b[31mX\n\r\t\x07\u0085\u2028"  # what would colour a terminal, ring its bell, forge a line
 
 

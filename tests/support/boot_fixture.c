@@ -74,7 +74,6 @@ int gr_boot_fixture_make(struct gr_boot_fixture *f)
                                            .version = "n16",
                                            .layout = "gr1",
                                            .queue = 2,
-                                           .body_bytes = 96u << 20,
                                            .limits = {.connections = 64,
                                                       .head_bytes = 16u << 10,
                                                       .body_bytes = 96u << 20,

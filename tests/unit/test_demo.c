@@ -1,32 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_demo.c: the demo observation of the shipped embodiment, and the made-up one of a robot with other cameras. */
-#include "gr_test.h"
-
-#include <stdlib.h>
-#include <string.h>
-
+#include "demo_snapshot.h"
 #include "gr00t.h"
+#include "gr_test.h"
 #include "model/embedded.h"
-#include "model/synth.h"
 #include "policy/demo.h"
 #include "policy/golden.h"
-
-static const char *demo_dir;
-
-static int make_snapshot(void **state)
-{
-    (void)state;
-    struct gr_err err;
-    demo_dir = strdup(gr_test_temp_dir());
-    return gr_synth_write(GR_SYNTH_DEMO, GR_SYNTH_UNIFORM, 1600, demo_dir, 1, NULL, NULL, &err) == GR_OK ? 0 : -1;
-}
-
-static int clean_up(void **state)
-{
-    free((char *)demo_dir);
-    return gr_test_temp_clean(state);
-}
 
 static struct gr_policy *open_demo(const char *dir, const char *embodiment)
 {
@@ -70,26 +50,6 @@ static void the_gr1_demo_is_the_recording(void **state)
     gr_demo_free(&demo);
     gr_demo_free(&demo); /* twice is allowed */
     gr_policy_close(policy);
-}
-
-/* A copy of the demo snapshot whose robot has a second camera. */
-static const char *two_camera_snapshot(void)
-{
-    static const char one[] = "\"ego_view_bg_crop_pad_res256_freq20\"", wrist[] = ", \"wrist\"";
-    const char *dir = gr_test_temp_dir(), *path = gr_test_join(dir, "processor_config.json");
-    gr_test_copy_dir(demo_dir, dir);
-    size_t n;
-    char *text = (char *)gr_test_read(path, &n), *at = strstr(text, one);
-    assert_non_null(at);
-    size_t head = (size_t)(at - text) + strlen(one);
-    char *out = malloc(n + sizeof wrist);
-    memcpy(out, text, head);
-    strcpy(out + head, wrist);
-    strcat(out, text + head);
-    gr_test_write(path, out, strlen(out));
-    free(text);
-    free(out);
-    return dir;
 }
 
 static void other_cameras_get_a_made_up_demo(void **state)
@@ -136,5 +96,5 @@ int main(void)
         cmocka_unit_test(other_cameras_get_a_made_up_demo),
         cmocka_unit_test(the_golden_s_identity_is_the_demo_snapshot_s),
     };
-    return cmocka_run_group_tests_name("demo", tests, make_snapshot, clean_up);
+    return cmocka_run_group_tests_name("demo", tests, make_demo, gr_test_temp_clean);
 }

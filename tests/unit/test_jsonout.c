@@ -129,12 +129,40 @@ static void js_07_the_locale_changes_nothing(void **state)
     setlocale(LC_ALL, "C");
 }
 
+static void members_and_rows_are_what_their_parts_are(void **state)
+{
+    (void)state;
+    const float values[] = {1, 2.5f, 9, 3, -4, 9}; /* the third column is no part of the block */
+    struct gr_buf b = {0};
+    struct gr_jw w = {.out = &b, .compact = true};
+    gr_jw_object(&w);
+    gr_jw_put_object(&w, "o");
+    gr_jw_put_string(&w, "s", "x");
+    gr_jw_put_string(&w, "none", NULL);
+    gr_jw_put_bool(&w, "b", true);
+    gr_jw_end_object(&w);
+    gr_jw_put_array(&w, "a");
+    gr_jw_end_array(&w);
+    gr_jw_put_int(&w, "i", -1);
+    gr_jw_put_u64(&w, "u", UINT64_MAX);
+    gr_jw_put_f64(&w, "f", 0.1);
+    gr_jw_put_milli(&w, "m", 1.23456);
+    gr_jw_key(&w, "r");
+    gr_jw_f32_rows(&w, values, 2, 2, 3);
+    gr_jw_end_object(&w);
+    assert_string_equal(b.data,
+                        "{\"o\":{\"s\":\"x\",\"none\":null,\"b\":true},\"a\":[],\"i\":-1,\"u\":18446744073709551615,"
+                        "\"f\":0.1,\"m\":1.235,\"r\":[[1,2.5],[3,-4]]}");
+    gr_buf_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compact_text_has_no_blanks),
         cmocka_unit_test(indented_text_breaks_two_levels),
         cmocka_unit_test(numbers_that_json_cannot_say_become_null),
+        cmocka_unit_test(members_and_rows_are_what_their_parts_are),
         cmocka_unit_test(js_07_the_locale_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

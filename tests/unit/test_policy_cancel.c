@@ -12,20 +12,10 @@
 #include <time.h>
 
 #include "base/cpu.h"
+#include "demo_snapshot.h"
 #include "gr00t.h"
-#include "model/synth.h"
 #include "policy/observation.h"
 #include "policy/policy.h"
-
-static const char *demo_dir;
-
-static int make_demo(void **state)
-{
-    (void)state;
-    struct gr_err err;
-    demo_dir = gr_test_temp_dir();
-    return gr_synth_write(GR_SYNTH_DEMO, GR_SYNTH_UNIFORM, 1600, demo_dir, 1, NULL, NULL, &err) == GR_OK ? 0 : -1;
-}
 
 struct fixture {
     struct gr_policy *p;

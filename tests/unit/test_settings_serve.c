@@ -15,25 +15,22 @@
 #include "base/log.h"
 #include "cli/settings_serve.h"
 #include "cli/variables.h"
-#include "model/synth.h"
+#include "demo_snapshot.h"
 
 static const char commit[] = "d0814e7ecb19202e7c8468b46098b0b7ef3a6d61";
-static char demo_dir[GR_PATH_BYTES], hub[GR_PATH_BYTES], log_path[GR_PATH_BYTES];
+static char hub[GR_PATH_BYTES], log_path[GR_PATH_BYTES];
 static char hub_variable[GR_PATH_BYTES + 32];
 
 static int set_up(void **state)
 {
-    (void)state;
     struct gr_err err;
-    snprintf(demo_dir, sizeof demo_dir, "%s", gr_test_temp_dir());
     snprintf(hub, sizeof hub, "%s", gr_test_temp_dir());
     snprintf(log_path, sizeof log_path, "%s", gr_test_join(hub, "log"));
     snprintf(hub_variable, sizeof hub_variable, "HF_HUB_CACHE=%s", hub);
     const char *model = gr_test_join(hub, "models--nvidia--GR00T-N1.6-3B");
     char text[80];
     int n = snprintf(text, sizeof text, "%s\n", commit);
-    bool ok = gr_synth_write(GR_SYNTH_DEMO, GR_SYNTH_UNIFORM, 1600, demo_dir, 1, NULL, NULL, &err) == GR_OK &&
-              gr_fs_mkdirs(gr_test_join(model, "refs"), &err) == GR_OK &&
+    bool ok = make_demo(state) == 0 && gr_fs_mkdirs(gr_test_join(model, "refs"), &err) == GR_OK &&
               gr_fs_mkdirs(gr_test_join(model, "snapshots"), &err) == GR_OK &&
               symlink(demo_dir, gr_test_join(model, "snapshots/%s", commit)) == 0;
     gr_test_write(gr_test_join(model, "refs/main"), text, (size_t)n);
@@ -298,26 +295,6 @@ static void a_revision_that_is_not_there_is_never_replaced(void **state)
     refuses(&f, ENV(home, hub_variable), GR_ERR_FORMAT, "../x");
     f.hf_model = "nvidia/GR00T-N1.6-3B";
     refuses(&f, ENV("PATH=/bin"), GR_ERR_USAGE, "no Hub cache folder");
-}
-
-/* A copy of the demo snapshot whose robot has a second camera. */
-static const char *two_camera_snapshot(void)
-{
-    static const char one[] = "\"ego_view_bg_crop_pad_res256_freq20\"", wrist[] = ", \"wrist\"";
-    const char *dir = gr_test_temp_dir(), *path = gr_test_join(dir, "processor_config.json");
-    gr_test_copy_dir(demo_dir, dir);
-    size_t n;
-    char *text = (char *)gr_test_read(path, &n), *at = strstr(text, one);
-    assert_non_null(at);
-    size_t head = (size_t)(at - text) + strlen(one);
-    char *out = malloc(n + sizeof wrist);
-    memcpy(out, text, head);
-    strcpy(out + head, wrist);
-    strcat(out, text + head);
-    gr_test_write(path, out, strlen(out));
-    free(text);
-    free(out);
-    return dir;
 }
 
 static void a_fixed_layout_needs_its_one_picture(void **state)

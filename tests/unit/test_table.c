@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/compare.h"
 #include "base/jsonout.h"
 #include "cli/table.h"
 
@@ -84,28 +83,6 @@ static void json_has_commas_quotes_and_null_for_nan(void **state)
     gr_buf_free(&out);
 }
 
-static void compare_finds_the_largest_difference_and_the_correlation(void **state)
-{
-    (void)state;
-    const float want[6] = {1, 2, 3, 4, 5, 6}, got[8] = {1, 2, 3, 99, 4, 5, 6.5f, 99}; /* row stride 4 */
-    struct gr_diff d = gr_compare(got, 2, 3, 4, want);
-    assert_true(d.max_abs == 0.5 && d.max_want == 6.0);
-    assert_true(fabs(d.rel_max - 0.5 / 6.0) < 1e-15);
-    assert_true(fabs(d.rel_rms - sqrt(0.25 / 91.0)) < 1e-15);
-    /* numpy.corrcoef([1,2,3,4,5,6.5], [1,2,3,4,5,6]) */
-    assert_true(d.has_pcc && fabs(d.pcc - 0.9970501410659874) < 1e-14);
-}
-
-static void compare_treats_nan_as_infinitely_far_and_constants_as_without_correlation(void **state)
-{
-    (void)state;
-    const float want[3] = {1, 2, 3}, bad[3] = {1, NAN, 3}, flat[3] = {2, 2, 2}, zero[3] = {0, 0, 0};
-    assert_true(isinf(gr_compare(bad, 1, 3, 3, want).max_abs));
-    assert_false(gr_compare(flat, 1, 3, 3, want).has_pcc);
-    struct gr_diff same = gr_compare(zero, 1, 3, 3, zero);
-    assert_true(same.rel_max == 0.0 && same.rel_rms == 0.0 && !same.has_pcc);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,8 +90,6 @@ int main(void)
         cmocka_unit_test(width_counts_characters_not_bytes),
         cmocka_unit_test(an_empty_table_prints_nothing),
         cmocka_unit_test(json_has_commas_quotes_and_null_for_nan),
-        cmocka_unit_test(compare_finds_the_largest_difference_and_the_correlation),
-        cmocka_unit_test(compare_treats_nan_as_infinitely_far_and_constants_as_without_correlation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

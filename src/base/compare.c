@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * compare.c: differences of two arrays. Two passes, so that the correlation of large offsets stays exact. */
-#include "cli/compare.h"
+#include "base/compare.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -10,13 +10,14 @@
 
 static double ratio(double a, double b) { return a == 0.0 ? 0.0 : b == 0.0 ? INFINITY : a / b; }
 
-struct gr_diff gr_compare(const float *got, int rows, int cols, int ld, const float *want)
+struct gr_diff gr_compare(const float *got, int got_stride, const float *want, int want_stride, int rows, int cols)
 {
     struct gr_diff d = {0};
     double sum_got = 0.0, sum_want = 0.0, square_diff = 0.0, square_want = 0.0, n = (double)rows * (double)cols;
     for (int r = 0; r < rows; r++) {
+        const float *got_row = got + (ptrdiff_t)r * got_stride, *want_row = want + (ptrdiff_t)r * want_stride;
         for (int c = 0; c < cols; c++) {
-            double g = (double)got[(ptrdiff_t)r * ld + c], w = (double)want[(ptrdiff_t)r * cols + c];
+            double g = (double)got_row[c], w = (double)want_row[c];
             double diff = isfinite(g) && isfinite(w) ? fabs(g - w) : INFINITY;
             d.max_abs = fmax(d.max_abs, diff);
             d.max_want = fmax(d.max_want, fabs(w));
@@ -28,9 +29,9 @@ struct gr_diff gr_compare(const float *got, int rows, int cols, int ld, const fl
     }
     double mean_got = sum_got / n, mean_want = sum_want / n, gg = 0.0, ww = 0.0, gw = 0.0;
     for (int r = 0; r < rows; r++) {
+        const float *got_row = got + (ptrdiff_t)r * got_stride, *want_row = want + (ptrdiff_t)r * want_stride;
         for (int c = 0; c < cols; c++) {
-            double g = (double)got[(ptrdiff_t)r * ld + c] - mean_got,
-                   w = (double)want[(ptrdiff_t)r * cols + c] - mean_want;
+            double g = (double)got_row[c] - mean_got, w = (double)want_row[c] - mean_want;
             gg += g * g;
             ww += w * w;
             gw += g * w;

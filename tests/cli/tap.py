@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command-line tests share: marking tests, small checks, running them with TAP lines and "N passed, N failed" at the end."""
+import sys
+
+TESTS = []
+
+
+class Skip(Exception):
+    pass
+
+
+def test(f):
+    TESTS.append(f)
+    return f
+
+
+def equal(got, want, what=""):
+    assert got == want, f"{what} got {got!r}, expected {want!r}"
+
+
+def contains(text, *parts):
+    for part in parts:
+        assert part in text, f"{part!r} is not in {text!r}"
+
+
+def run_tests():
+    """All tests, or those named on the command line. The exit code."""
+    passed = failed = skipped = 0
+    wanted = sys.argv[1:]
+    for i, t in enumerate([t for t in TESTS if not wanted or t.__name__ in wanted], 1):
+        name = t.__name__
+        try:
+            t()
+            passed += 1
+            print(f"ok {i} - {name}", flush=True)
+        except Skip as why:
+            skipped += 1
+            print(f"ok {i} - {name} # SKIP\nskipped: {name}: {why}", flush=True)
+        except Exception as e:  # a crash of one test must not hide the others
+            failed += 1
+            print(f"not ok {i} - {name}\n# {type(e).__name__}: {e}", flush=True)
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    return 1 if failed else 0
