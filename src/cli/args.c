@@ -101,6 +101,9 @@ static const struct gr_arg *find_arg(const struct all_args *all, const char *nam
     return NULL;
 }
 
+/* An option of one letter has one dash. */
+static const char *dashes(const struct gr_arg *arg) { return arg->name[1] == '\0' ? "-" : "--"; }
+
 static enum gr_status parse_int(const struct gr_arg *arg, const char *text, struct gr_arg_int *out, struct gr_err *err)
 {
     char *end;
@@ -108,11 +111,11 @@ static enum gr_status parse_int(const struct gr_arg *arg, const char *text, stru
     long long v = strtoll(text, &end, 10);
     bool digits = *text != '\0' && strspn(text, "+-0123456789") == strlen(text);
     if (!digits || *end != '\0') {
-        return gr_fail(err, GR_ERR_USAGE, "--%s is \"%s\", expected a whole number", arg->name, text);
+        return gr_fail(err, GR_ERR_USAGE, "%s%s is \"%s\", expected a whole number", dashes(arg), arg->name, text);
     }
     if (errno != 0 || v < arg->min || v > arg->max) {
-        return gr_fail(err, GR_ERR_USAGE, "--%s is %s, expected %" PRId64 " to %" PRId64, arg->name, text, arg->min,
-                       arg->max);
+        return gr_fail(err, GR_ERR_USAGE, "%s%s is %s, expected %" PRId64 " to %" PRId64, dashes(arg), arg->name, text,
+                       arg->min, arg->max);
     }
     *out = (struct gr_arg_int){true, v};
     return GR_OK;
@@ -310,7 +313,7 @@ void gr_args_help(struct gr_buf *out, const struct gr_arg *args, int n)
 {
     for (int i = 0; i < n; i++) {
         size_t start = out->len;
-        gr_buf_printf(out, "  %s%s", args[i].name[1] == '\0' ? "-" : "--", args[i].name);
+        gr_buf_printf(out, "  %s%s", dashes(&args[i]), args[i].name);
         if (args[i].value != NULL) {
             gr_buf_printf(out, " %s", args[i].value);
         }

@@ -91,7 +91,7 @@ const struct gr_command gr_cmd_serve = {
     .more =
         "Ends with SIGTERM or SIGINT: new requests are refused, accepted ones answered, exit code 0; a second signal\n"
         "ends it at once, with 0 too. Exit codes otherwise: 1 self-check failed, 2 options, port or address,\n"
-        "4 snapshot, 7 device.",
+        "3 embodiment or a file that cannot be read, 4 snapshot, 7 device.",
     .args = args,
     .n_args = sizeof args / sizeof args[0],
     .options_bytes = sizeof(struct gr_serve_flags),

@@ -190,6 +190,11 @@ static enum gr_status set_listen(const struct gr_serve_flags *f, struct gr_serve
     if (f->unix_path != NULL && (f->host != NULL || f->port.given)) {
         return gr_fail(err, GR_ERR_USAGE, "--unix excludes --host and --port");
     }
+    const char *colon = f->host != NULL ? strchr(f->host, ':') : NULL;
+    if (colon != NULL && strchr(colon + 1, ':') == NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "--host is \"%.80s\": a host only; the port is --port %.10s", f->host,
+                       colon + 1);
+    }
     c->listen = (struct gr_listen_config){
         .host = f->host, .port = f->port.given ? (int)f->port.value : 0, .unix_path = f->unix_path, .inherited_fd = -1};
     c->notify_socket = gr_settings_env("NOTIFY_SOCKET");
@@ -294,6 +299,10 @@ static enum gr_status set_engine(const struct gr_serve_flags *f, struct gr_serve
     if (engine->threads > 0) {
         snprintf(out->threads_reason, sizeof out->threads_reason, "set by %s",
                  f->engine.threads.given ? "--threads" : "GR00T_THREADS");
+        if (engine->threads > count) {
+            gr_log(GR_LOG_WARN, "%d threads on %d CPUs: they wait for each other, and every predict gets slower",
+                   engine->threads, count);
+        }
     }
     engine->threads = engine->threads > 0 ? engine->threads : count;
     GR_TRY(set_cache(f->cache, out, err));

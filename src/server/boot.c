@@ -272,8 +272,8 @@ bool gr_boot_stop(struct gr_boot *b, double timeout_ms)
     if (policy != NULL && !atomic_load(&b->done)) {
         gr_policy_set_cancel(policy, true);
     }
-    const struct timespec end = gr_clock_after(CLOCK_REALTIME, timeout_ms); /* the clock that the join has */
-    b->joined = pthread_timedjoin_np(b->thread, NULL, &end) == 0;
+    const struct timespec end = gr_clock_after(CLOCK_MONOTONIC, timeout_ms);
+    b->joined = pthread_clockjoin_np(b->thread, NULL, CLOCK_MONOTONIC, &end) == 0;
     if (!b->joined) {
         (void)pthread_detach(b->thread); /* the process ends under it */
     }

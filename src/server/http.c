@@ -155,6 +155,8 @@ static void refuse_for_library(struct gr_http *http, unsigned status)
                                   "Host is missing or Content-Length is no number of bytes"};
     if (status == 413) {
         why = (struct gr_http_refusal){413, "body_too_large", "the body is larger than the limit"};
+    } else if (status == 431) {
+        why = (struct gr_http_refusal){431, "head_too_large", "request line and headers are larger than the limit"};
     }
     for (struct gr_http_conn *c = http->ring.next; c != &http->ring; c = c->next) {
         if (c->in_head && MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE) != NULL) {

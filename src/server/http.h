@@ -24,7 +24,7 @@ struct gr_http_request;
 enum gr_http_method { GR_HTTP_GET, GR_HTTP_HEAD, GR_HTTP_POST, GR_HTTP_OPTIONS, GR_HTTP_OTHER };
 
 struct gr_http_limits {
-    int connections;     /* 4096; a process that may not open so many descriptors refuses clients earlier */
+    int connections; /* 4096; beyond, the one that is silent for longest is closed; a process that may not open so many descriptors refuses clients earlier */
     size_t head_bytes;   /* 16 KiB: request line and headers; more is 431 */
     size_t body_bytes;   /* 96 MiB: more is 413, before a byte of it is read when the length is announced */
     size_t bodies_bytes; /* 512 MiB: received and not yet released bodies of all clients; more is 503 */
@@ -95,7 +95,8 @@ struct gr_http_reply {
     const char *content_type;             /* NULL: no body */
     const struct gr_http_header *headers; /* [n_headers], copied */
     int n_headers;
-    bool close; /* close the connection afterwards */
+    bool close;                /* close the connection afterwards */
+    const struct gr_buf *text; /* the body when it lives until gr_http_free: it is not copied. Else NULL */
 };
 
 /* Any thread, once for each request; in a callback or, for a kept request, later. Takes the memory of *body (which becomes empty); NULL: no

@@ -24,6 +24,7 @@
 
 enum {
     ACCEPTS_A_TURN = 16,
+    SEND_BUFFER_BYTES = 64 << 10,
     SWEEP_BATCH = 256,
     LINGER_QUIET_MS = 2000, /* a refused client that says nothing for so long has stopped */
     LINGER_READS = 16,
@@ -107,7 +108,9 @@ static void add(struct gr_http *http, int fd, const struct sockaddr_storage *add
     name_peer(conn, addr);
     if (http->tcp) {
         const int on = 1;
+        const int send_bytes = SEND_BUFFER_BYTES; /* left alone it grows to megabytes for a client that does not read */
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes);
     }
     http->adding = conn;
     /* Closes fd when it fails, after or without gr_http_notify. */
@@ -221,6 +224,22 @@ void gr_http_notify(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_Co
     free(conn);
 }
 
+/* ---- ending ---- */
+
+static void end(struct gr_http_conn *conn)
+{
+    conn->expired = true;
+    (void)shutdown(conn->fd, SHUT_RDWR); /* the library sees the end of the stream and cleans up */
+}
+
+/* Between requests, and nothing on the way. */
+static bool waits_for_nothing(const struct gr_http *http, const struct gr_http_conn *c)
+{
+    int unread = 0;
+    return c->phase == GR_HTTP_IDLE && !c->expired && c->head_ms == 0 &&
+           gr_http_received(http, c->fd) <= c->base_bytes && (ioctl(c->fd, SIOCINQ, &unread) != 0 || unread == 0);
+}
+
 /* ---- accepting ---- */
 
 static void refuse_client(struct gr_http *http, int fd)
@@ -255,6 +274,22 @@ static bool refuse_without_descriptors(struct gr_http *http)
     return fd >= 0;
 }
 
+/* Ends the connection that has been silent for longest, so that leaked ones do not lock out who has something to ask, health probes
+ * first. */
+static void make_room(struct gr_http *http)
+{
+    struct gr_http_conn *oldest = NULL;
+    for (struct gr_http_conn *c = http->ring.next; c != &http->ring; c = c->next) {
+        if (waits_for_nothing(http, c) && (oldest == NULL || c->since_ms < oldest->since_ms)) {
+            oldest = c;
+        }
+    }
+    if (oldest != NULL) {
+        end(oldest);
+        (void)MHD_run(http->mhd); /* takes it off the list */
+    }
+}
+
 static void pause_accepting(struct gr_http *http)
 {
     (void)epoll_ctl(http->epoll_fd, EPOLL_CTL_DEL, http->cfg.listen_fd, NULL);
@@ -271,6 +306,9 @@ void gr_http_accept(struct gr_http *http)
         if (fd >= 0) {
             if (addr_n < sizeof(sa_family_t)) {
                 addr_n = sizeof(sa_family_t); /* an unnamed Unix client */
+            }
+            if (atomic_load(&http->connections) >= http->cfg.limits.connections) {
+                make_room(http);
             }
             if (atomic_load(&http->connections) < http->cfg.limits.connections) {
                 add(http, fd, &addr, addr_n);
@@ -330,12 +368,6 @@ static void trim(struct gr_http *http, struct gr_http_conn *conn)
 }
 
 /* ---- time limits ---- */
-
-static void end(struct gr_http_conn *conn)
-{
-    conn->expired = true;
-    (void)shutdown(conn->fd, SHUT_RDWR); /* the library sees the end of the stream and cleans up */
-}
 
 /* The library misses an end that arrives together with the last bytes: one edge of epoll for both, and it stops reading at a short read. */
 static bool client_ended(const struct gr_http_conn *conn)
@@ -400,12 +432,8 @@ static void check(struct gr_http *http, struct gr_http_conn *conn, double now)
 void gr_http_close_idle(struct gr_http *http)
 {
     for (struct gr_http_conn *c = http->ring.next; c != &http->ring; c = c->next) {
-        int unread = 0;
-        if (c->phase == GR_HTTP_IDLE && !c->expired && c->head_ms == 0) {
-            const uint64_t bytes = gr_http_received(http, c->fd);
-            if (bytes <= c->base_bytes && (ioctl(c->fd, SIOCINQ, &unread) != 0 || unread == 0)) {
-                end(c);
-            }
+        if (waits_for_nothing(http, c)) {
+            end(c);
         }
     }
 }

@@ -43,6 +43,8 @@ static struct MHD_Response *make_response(const struct gr_http_reply *reply, str
     struct MHD_Response *response = NULL;
     if (b->failed) {
         response = NULL;
+    } else if (reply->text != NULL) {
+        response = MHD_create_response_from_buffer(reply->text->len, reply->text->data, MHD_RESPMEM_PERSISTENT);
     } else if (b->len == 0) {
         response = MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
     } else {

@@ -65,16 +65,16 @@ static enum gr_status check_camera(const struct gr_json *v, const char *camera, 
         return gr_refuse_type(why, err, field, v, "base64 text of a PNG or JPEG file, or a list of them");
     }
     size_t n = list ? gr_json_len(v) : 1;
+    for (size_t t = 0; t < n; t++) {
+        const struct gr_json *f = frame_at(v, t);
+        if (gr_json_kind(f) != GR_JSON_STRING) {
+            frame_field(field, v, camera, (int)t);
+            return gr_refuse_type(why, err, field, f, "base64 text of a PNG or JPEG file");
+        }
+    }
     if (n != (size_t)frames) {
         return gr_refuse(why, err, GR_ERR_INPUT, "wrong_frame_count", field, "%s has %zu frame%s, expected %d%s", field,
                          n, n == 1 ? "" : "s", frames, frames > 1 ? ", oldest first" : "");
-    }
-    for (int t = 0; t < frames; t++) {
-        const struct gr_json *f = frame_at(v, (size_t)t);
-        if (gr_json_kind(f) != GR_JSON_STRING) {
-            frame_field(field, v, camera, t);
-            return gr_refuse_type(why, err, field, f, "base64 text of a PNG or JPEG file");
-        }
     }
     return GR_OK;
 }

@@ -21,9 +21,9 @@
 #include "server/service.h"
 
 enum {
-    SPARE_FDS = 64,       /* descriptors besides connections: files of the snapshot, epoll, log */
-    BOOT_END_MS = 300,    /* for a start that is stopped */
-    REPLIES_END_MS = 2000 /* for the 503 of cancelled requests to reach their clients */
+    SPARE_FDS = 64,      /* descriptors besides connections: files of the snapshot, epoll, log */
+    BOOT_END_MS = 300,   /* for a start that is stopped */
+    REPLIES_END_MS = 500 /* for the 503 of cancelled requests to reach their clients */
 };
 #define WAIT_STEP_MS 20.0
 
@@ -175,7 +175,7 @@ static bool drain(struct server *s, double seconds)
     while (!gr_http_wait_idle(s->http, WAIT_STEP_MS) && gr_clock_ms() < end) {
         const char *again = next_signal(s);
         if (again != NULL) {
-            gr_log(GR_LOG_WARN, "%s again: ending now, %d requests unanswered", again, gr_http_open_requests(s->http));
+            gr_log(GR_LOG_WARN, "%s again: ending now, requests unanswered: %d", again, gr_http_open_requests(s->http));
             return false;
         }
     }
@@ -192,7 +192,7 @@ static bool take_down(struct server *s)
     if (s->service != NULL) {
         int left = s->http != NULL ? gr_http_open_requests(s->http) : 0;
         if (left > 0) {
-            gr_log(GR_LOG_WARN, "time is up: %d requests get 503", left);
+            gr_log(GR_LOG_WARN, "time is up: requests that get 503: %d", left);
         }
         gr_service_stop(s->service);
     }
@@ -248,8 +248,8 @@ enum gr_status gr_server_run(const struct gr_server_config *cfg, bool *unfinishe
         enum gr_status boot_status;
         struct gr_err ignored;
         bool ready = gr_boot_done(s->boot, &boot_status, &ignored);
-        gr_log(GR_LOG_INFO, "Shutting down (%s): %d requests open, %g s for them", by, gr_http_open_requests(s->http),
-               cfg->drain_s);
+        gr_log(GR_LOG_INFO, "Shutting down (%s): requests open: %d, time for them: %g s", by,
+               gr_http_open_requests(s->http), cfg->drain_s);
         if (!drain(s, ready ? cfg->drain_s : 0.0)) {
             *unfinished = true; /* no time to free things in order */
             gr_listen_close(&s->listener);

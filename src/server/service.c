@@ -50,7 +50,7 @@ enum gr_status gr_service_new(const struct gr_service_config *cfg, struct gr_ser
 {
     GR_TRY(check_config(cfg, err));
     struct gr_service *s = calloc(1, sizeof *s);
-    if (s == NULL || pthread_mutex_init(&s->lock, NULL) != 0) {
+    if (s == NULL || pthread_mutex_init(&s->lock, NULL) != 0 || pthread_cond_init(&s->room, NULL) != 0) {
         free(s);
         return gr_fail(err, GR_ERR_NOMEM, "no memory for the service");
     }
@@ -88,6 +88,7 @@ void gr_service_free(struct gr_service *s)
     gr_buf_free(&s->openapi);
     gr_buf_free(&s->models);
     free(s->ranges);
+    (void)pthread_cond_destroy(&s->room);
     (void)pthread_mutex_destroy(&s->lock);
     free(s);
 }

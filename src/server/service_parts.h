@@ -33,7 +33,7 @@ struct gr_service {
     double started_ms;
     _Atomic(struct gr_http *) http;
     _Atomic int state;    /* enum gr_service_state */
-    pthread_mutex_t lock; /* phase, fatal_err, on_fatal */
+    pthread_mutex_t lock; /* phase, fatal_err, on_fatal, decoded */
     char phase[GR_PHASE_BYTES];
     struct gr_err fatal_err;
     void (*on_fatal)(void *user);
@@ -55,9 +55,13 @@ struct gr_service {
     bool threads; /* both run */
     struct gr_chunk *chunk;
     _Atomic bool stopping;
+    pthread_cond_t room;                        /* with lock: decoded became smaller */
+    size_t decoded;                             /* bytes of pictures that wait for the engine */
     _Atomic int open;                           /* predicts accepted and not yet answered */
     _Atomic int64_t running_since_us;           /* monotonic clock, 0: idle */
     struct gr_range_kind kinds[GR_RANGE_KINDS]; /* intake thread only */
+    double refused_ms;                          /* network thread only: when the log last named a 503 */
+    int refused_since;                          /* and how many there were since */
 };
 
 struct gr_job {
@@ -68,6 +72,7 @@ struct gr_job {
     double body_ms; /* clock when the body was complete */
     bool accepted;  /* counted in service->open */
     struct gr_request request;
+    size_t decoded;              /* counted in service->decoded */
     char note[GR_ERR_MSG_BYTES]; /* why a status of 500 or more, for the log; "" for none */
 };
 

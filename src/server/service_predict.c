@@ -13,6 +13,8 @@
 #include "server/service_parts.h"
 
 static const double range_log_ms = 60000;
+/* Pictures grow on decoding: 75 KB of PNG may be 50 MB of pixels. Beyond this many bytes the intake thread waits for the engine. */
+static const size_t decoded_max = 128u << 20;
 
 /* ---- accepting ---- */
 
@@ -48,6 +50,13 @@ double gr_service_busy_s(const struct gr_service *s)
 static void leave(struct gr_job *job)
 {
     gr_request_free(&job->request);
+    if (job->decoded > 0) {
+        (void)pthread_mutex_lock(&job->service->lock);
+        job->service->decoded -= job->decoded;
+        (void)pthread_cond_signal(&job->service->room);
+        (void)pthread_mutex_unlock(&job->service->lock);
+        job->decoded = 0;
+    }
     if (job->accepted) {
         job->accepted = false;
         atomic_fetch_sub(&job->service->open, 1);
@@ -124,8 +133,29 @@ static void note_range(struct gr_service *s, const struct gr_request *r)
            r->out_of_range);
 }
 
+static void wait_for_room(struct gr_service *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->decoded > decoded_max) {
+        (void)pthread_cond_wait(&s->room, &s->lock);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void count_decoded(struct gr_service *s, struct gr_job *job)
+{
+    const struct gr_observation *obs = &job->request.obs;
+    for (int i = 0; i < obs->n_frames; i++) {
+        job->decoded += (size_t)obs->frames[i].height * (size_t)obs->frames[i].width * 3;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    s->decoded += job->decoded;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 static void take_in(struct gr_service *s, struct gr_job *job)
 {
+    wait_for_room(s);
     if (answered_early(s, job)) {
         return;
     }
@@ -140,6 +170,7 @@ static void take_in(struct gr_service *s, struct gr_job *job)
                why.field);
         return;
     }
+    count_decoded(s, job);
     if (job->request.out_of_range > 0) {
         note_range(s, &job->request);
     }

@@ -4,6 +4,7 @@
  *
  * A predict needs Content-Type absent or JSON. `curl -d` says "application/x-www-form-urlencoded" unless told otherwise and gets 415 with the
  * flag to add: that type and text/plain are the ones a foreign web page may send to 127.0.0.1 without asking the server first. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -21,8 +22,8 @@ static const char get_methods[] = "GET, HEAD, OPTIONS", post_methods[] = "POST, 
 
 /* ---- replies ---- */
 
-void gr_service_send(struct gr_job *job, int status, const char *content_type, const char *name, const char *value,
-                     struct gr_buf *body)
+static void send_reply(struct gr_job *job, int status, const char *content_type, const char *name, const char *value,
+                       struct gr_buf *body, const struct gr_buf *text)
 {
     const char *origin = job->service->cfg.cors_origin;
     struct gr_http_header headers[HEADERS_MAX];
@@ -52,8 +53,15 @@ void gr_service_send(struct gr_job *job, int status, const char *content_type, c
                                         .content_type = content_type,
                                         .headers = headers,
                                         .n_headers = n,
+                                        .text = text,
                                         .close = status == GR_CLIENT_GONE || status == 411};
     gr_http_reply(job->http, &reply, body);
+}
+
+void gr_service_send(struct gr_job *job, int status, const char *content_type, const char *name, const char *value,
+                     struct gr_buf *body)
+{
+    send_reply(job, status, content_type, name, value, body, NULL);
 }
 
 static void send_error(struct gr_job *job, int status, const char *code, const char *message, const char *field,
@@ -96,9 +104,7 @@ static void send_text(struct gr_job *job, const struct gr_buf *text)
         send_starting(job);
         return;
     }
-    struct gr_buf copy = {0};
-    gr_buf_append(&copy, text);
-    send_json(job, 200, &copy);
+    send_reply(job, 200, json_type, NULL, NULL, NULL, text);
 }
 
 /* ---- GET ---- */
@@ -216,7 +222,11 @@ static enum gr_metric_route find_route(const char *path)
 /* The time depends on the length of what the client sent, never on where it differs. */
 static bool same_secret(const char *given, const char *secret)
 {
-    const size_t n = strlen(given), n_secret = strlen(secret);
+    const size_t n_secret = strlen(secret);
+    size_t n = strlen(given);
+    while (n > 0 && (given[n - 1] == ' ' || given[n - 1] == '\t')) {
+        n--; /* blanks behind a header's value are no part of it */
+    }
     volatile unsigned char differs = n != n_secret;
     for (size_t i = 0; i < n; i++) {
         differs = (unsigned char)(differs | (given[i] ^ secret[i % (n_secret + 1)]));
@@ -224,18 +234,23 @@ static bool same_secret(const char *given, const char *secret)
     return differs == 0;
 }
 
-static bool has_key(const struct gr_job *job)
+/* NULL when the request may pass, else why not. */
+static const char *key_fault(const struct gr_job *job)
 {
+    static const char wrong[] = "the key of this request is not this server's";
     const char *secret = job->service->cfg.api_key, *given = gr_http_header(job->http, "X-API-Key");
-    if (secret == NULL || (given != NULL && same_secret(given, secret))) {
-        return true;
+    if (secret == NULL) {
+        return NULL;
+    }
+    if (given != NULL) {
+        return same_secret(given, secret) ? NULL : wrong;
     }
     given = gr_http_header(job->http, "Authorization");
     if (given == NULL || strncasecmp(given, "Bearer ", 7) != 0) {
-        return false;
+        return "this server wants its API key: Authorization: Bearer KEY";
     }
     given += 7;
-    return same_secret(given + strspn(given, " "), secret);
+    return same_secret(given + strspn(given, " "), secret) ? NULL : wrong;
 }
 
 /* application/json, anything/anything+json, with any parameters; nothing at all. */
@@ -287,13 +302,13 @@ static void dispatch(struct gr_job *job)
 {
     const struct route *route = job->route != GR_ROUTE_OTHER ? &routes[job->route] : NULL;
     const enum gr_http_method method = gr_http_method(job->http);
+    const char *fault = route == NULL || !route->open ? key_fault(job) : NULL;
     const bool is_get = method == GR_HTTP_GET || method == GR_HTTP_HEAD;
     const char *allow = route == NULL || route->get != NULL ? get_methods : post_methods;
     if (method == GR_HTTP_OPTIONS && (route != NULL || strcmp(gr_http_path(job->http), "*") == 0)) {
         gr_service_send(job, 204, NULL, "Allow", route == NULL ? "GET, HEAD, POST, OPTIONS" : allow, NULL);
-    } else if ((route == NULL || !route->open) && !has_key(job)) {
-        send_error(job, 401, "unauthorized", "this server wants its API key: Authorization: Bearer KEY", "",
-                   "WWW-Authenticate", "Bearer realm=\"gr00t\"");
+    } else if (fault != NULL) {
+        send_error(job, 401, "unauthorized", fault, "", "WWW-Authenticate", "Bearer realm=\"gr00t\"");
     } else if (route == NULL) {
         gr_service_error(job, 404, "not_found",
                          "no such path; there are /health /ready /info /demo /v1/models /predict /metrics "
@@ -326,6 +341,21 @@ void gr_service_on_head(void *user, struct gr_http_request *r)
     dispatch(job);
 }
 
+/* A client that ignores Retry-After is refused thousands of times a second: one line a second tells enough. True: this one is named, *since more
+ * were not. */
+static bool name_refusal(struct gr_service *s, int *since)
+{
+    const double now = gr_clock_ms();
+    if (s->refused_ms > 0 && now - s->refused_ms < 1000) {
+        s->refused_since++;
+        return false;
+    }
+    *since = s->refused_since;
+    s->refused_since = 0;
+    s->refused_ms = now;
+    return true;
+}
+
 void gr_service_on_end(void *user, struct gr_http_request *r, bool sent)
 {
     struct gr_service *s = user;
@@ -341,9 +371,15 @@ void gr_service_on_end(void *user, struct gr_http_request *r, bool sent)
     const int status = job->status != 0 ? job->status : GR_CLIENT_GONE;
     const char *note = job->note;
     /* "Not ready" is what /ready is asked for, every second by an orchestrator: no failure. */
-    const bool failed = status >= 500 && job->route != GR_ROUTE_READY;
+    bool failed = status >= 500 && job->route != GR_ROUTE_READY;
+    int since = 0;
+    failed = failed && (status != 503 || name_refusal(s, &since));
+    char more[48] = "";
+    if (since > 0) {
+        snprintf(more, sizeof more, " (%d more 503 since the last line)", since);
+    }
     gr_metrics_request(s->metrics, job->route, status, ms);
-    gr_log(failed ? GR_LOG_WARN : GR_LOG_DEBUG, "%s %s %s %d %.1f ms%s%s%s", gr_http_peer(r), gr_http_method_name(r),
-           gr_http_path(r), status, ms, sent ? "" : ", not sent", note[0] != '\0' ? ": " : "", note);
+    gr_log(failed ? GR_LOG_WARN : GR_LOG_DEBUG, "%s %s %s %d %.1f ms%s%s%s%s", gr_http_peer(r), gr_http_method_name(r),
+           gr_http_path(r), status, ms, sent ? "" : ", not sent", note[0] != '\0' ? ": " : "", note, more);
     free(job);
 }

@@ -177,7 +177,7 @@ static bool is_held(void) { return atomic_load(&sv.held) != NULL; }
 static bool is_gone(void) { return gr_http_gone(atomic_load(&sv.held)); }
 static bool all_ended(void) { return atomic_load(&sv.ends) == atomic_load(&sv.heads); }
 static bool has_head(void) { return atomic_load(&sv.heads) > 0; }
-static bool is_full(void) { return gr_http_connections(sv.http) == 100 && atomic_load(&sv.refused) == 30; }
+static bool is_full(void) { return gr_http_connections(sv.http) == 100; }
 static bool no_connection(void) { return gr_http_connections(sv.http) == 0; }
 
 /* ---- clients ---- */
@@ -776,13 +776,20 @@ static void more_clients_than_the_limit_are_refused_with_words(void **state)
     (void)state;
     start(&limits);
     int fds[130];
-    for (int i = 0; i < 130; i++) {
+    for (int i = 0; i < 100; i++) { /* each in the middle of its head: none is idle */
+        fds[i] = dial();
+        assert_true(put(fds[i], "GET /ok HTTP/1.1\r\n"));
+    }
+    assert_true(until(is_full, 5000));
+    for (int i = 100; i < 130; i++) {
         fds[i] = dial();
         (void)put(fds[i], GET_OK);
     }
     int ok = 0, busy = 0;
-    assert_true(until(is_full, 5000));
-    for (int i = 0; i < 130; i++) {
+    for (int i = 129; i >= 0; i--) {
+        if (i < 100) {
+            (void)put(fds[i], "Host: x\r\n\r\n");
+        }
         read_one(fds[i], got);
         ok += strncmp(got, "HTTP/1.1 200 ", 13) == 0;
         busy += strncmp(got, "HTTP/1.1 503 ", 13) == 0;
@@ -790,6 +797,7 @@ static void more_clients_than_the_limit_are_refused_with_words(void **state)
     }
     assert_int_equal(ok, 100);
     assert_int_equal(busy, 30);
+    assert_int_equal(atomic_load(&sv.refused), 30);
     assert_int_equal(atomic_load(&sv.warnings), 1);
     assert_true(until(no_connection, 3000));
     const int fd = dial();
@@ -797,6 +805,40 @@ static void more_clients_than_the_limit_are_refused_with_words(void **state)
     read_one(fd, got);
     assert_starts(got, "HTTP/1.1 200 ");
     (void)close(fd);
+    stop();
+}
+
+static void a_new_client_takes_the_place_of_the_longest_silent_one(void **state)
+{
+    (void)state;
+    start(&limits);
+    int fds[103];
+    for (int i = 0; i < 100; i++) {
+        fds[i] = dial();
+        assert_true(put(fds[i], GET_OK));
+        read_one(fds[i], got);
+    }
+    assert_true(put(fds[0], GET_OK)); /* heard of again: now 1, 2 and 3 have been silent for longest */
+    read_one(fds[0], got);
+    assert_true(until(is_full, 5000));
+    for (int i = 100; i < 103; i++) {
+        fds[i] = dial();
+        assert_true(put(fds[i], GET_OK));
+        read_one(fds[i], got);
+        assert_starts(got, "HTTP/1.1 200 ");
+    }
+    for (int i = 1; i <= 3; i++) {
+        assert_true(time_to_close(fds[i]) < 1000);
+    }
+    assert_true(put(fds[0], GET_OK));
+    read_one(fds[0], got);
+    assert_starts(got, "HTTP/1.1 200 ");
+    assert_int_equal(atomic_load(&sv.warnings), 0);
+    for (int i = 0; i < 103; i++) {
+        if (i < 1 || i > 3) {
+            (void)close(fds[i]);
+        }
+    }
     stop();
 }
 
@@ -984,6 +1026,7 @@ int main(void)
         cmocka_unit_test(clients_that_reset_in_the_middle_of_a_reply_hurt_nobody),
         cmocka_unit_test(an_end_together_with_the_last_bytes_is_noticed),
         cmocka_unit_test(more_clients_than_the_limit_are_refused_with_words),
+        cmocka_unit_test(a_new_client_takes_the_place_of_the_longest_silent_one),
         cmocka_unit_test(without_descriptors_nothing_spins),
         cmocka_unit_test(drain_refuses_new_clients_closes_idle_ones_and_finishes_the_rest),
         cmocka_unit_test(an_inherited_socket_stays_open_for_its_owner),

@@ -86,7 +86,9 @@ void gr_http_reply(struct gr_http_request *r, const struct gr_http_reply *reply,
         snprintf(r->header_text[i][0], sizeof r->header_text[i][0], "%s", reply->headers[i].name);
         snprintf(r->header_text[i][1], sizeof r->header_text[i][1], "%s", reply->headers[i].value);
     }
-    if (body != NULL) {
+    if (reply->text != NULL) {
+        gr_buf_append(&r->text, reply->text);
+    } else if (body != NULL) {
         r->text = *body;
         *body = (struct gr_buf){0};
     }
