@@ -10,12 +10,12 @@ double gr_clock_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-struct timespec gr_clock_after(clockid_t clock, double ms)
+struct timespec gr_clock_after(double ms)
 {
     struct timespec t;
     const double wait = ms < 0 ? 0 : ms > 1e12 ? 1e12 : ms;
     const time_t s = (time_t)(wait / 1000);
-    (void)clock_gettime(clock, &t);
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
     t.tv_sec += s;
     t.tv_nsec += (long)((wait - (double)s * 1000) * 1e6);
     if (t.tv_nsec >= 1000000000) {

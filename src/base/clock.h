@@ -8,7 +8,7 @@
 
 /* Milliseconds of CLOCK_MONOTONIC. */
 double gr_clock_ms(void);
-/* The moment `ms` from now on `clock`, for the timed waits of pthread. Negative: now; at most 10^12 ms ahead. */
-struct timespec gr_clock_after(clockid_t clock, double ms);
+/* The moment `ms` from now on that clock, for the timed waits of pthread. Negative: now; at most 10^12 ms ahead. */
+struct timespec gr_clock_after(double ms);
 
 #endif

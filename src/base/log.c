@@ -157,7 +157,7 @@ void gr_log_start_thread(void)
 
 void gr_log_stop_thread(double timeout_ms)
 {
-    const struct timespec end = gr_clock_after(CLOCK_MONOTONIC, timeout_ms);
+    const struct timespec end = gr_clock_after(timeout_ms);
     (void)pthread_mutex_lock(&lock);
     if (writer.mode != THREAD) {
         (void)pthread_mutex_unlock(&lock);

@@ -272,9 +272,15 @@ bool gr_boot_stop(struct gr_boot *b, double timeout_ms)
     if (policy != NULL && !atomic_load(&b->done)) {
         gr_policy_set_cancel(policy, true);
     }
-    const struct timespec end = gr_clock_after(CLOCK_MONOTONIC, timeout_ms);
-    b->joined = pthread_clockjoin_np(b->thread, NULL, CLOCK_MONOTONIC, &end) == 0;
-    if (!b->joined) {
+    const double end = gr_clock_ms() + timeout_ms;
+    const struct timespec step = {.tv_nsec = 2000000};
+    while (!atomic_load(&b->done) && gr_clock_ms() < end) {
+        (void)nanosleep(&step, NULL);
+    }
+    b->joined = atomic_load(&b->done);
+    if (b->joined) {
+        (void)pthread_join(b->thread, NULL); /* all it still does is to wake the main thread */
+    } else {
         (void)pthread_detach(b->thread); /* the process ends under it */
     }
     return b->joined;

@@ -170,7 +170,8 @@ static void refuse_for_library(struct gr_http *http, unsigned status)
 static void hear_log(void *cls, const char *fmt, va_list ap)
 {
     struct gr_http *http = cls;
-    if (strstr(fmt, "%u ('%s')") != NULL) {
+    const char *status = strstr(fmt, "%u ('%s')");
+    if (status != NULL && status == strchr(fmt, '%')) { /* its first value, or we would read another one */
         refuse_for_library(http, va_arg(ap, unsigned));
     } else if (http->start_log[0] == '\0') { /* the first is the cause; later ones tell of clients */
         (void)vsnprintf(http->start_log, sizeof http->start_log, fmt, ap);
@@ -333,7 +334,7 @@ void gr_http_drain(struct gr_http *http)
 
 bool gr_http_wait_idle(struct gr_http *http, double timeout_ms)
 {
-    const struct timespec end = gr_clock_after(CLOCK_MONOTONIC, timeout_ms);
+    const struct timespec end = gr_clock_after(timeout_ms);
     (void)pthread_mutex_lock(&http->lock);
     while (atomic_load(&http->open_requests) > 0 &&
            pthread_cond_timedwait(&http->changed, &http->lock, &end) != ETIMEDOUT) {
