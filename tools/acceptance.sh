@@ -233,7 +233,7 @@ if [ $report = yes ]; then
         echo "$passed passed, $failed failed, $skipped skipped."
         if [ -s "$work/bench.log" ] && [[ ,$rows, == *,bench,* ]]; then
             printf '\n## bench engine\n\n```\n'
-            cat "$work/bench.log"
+            sed "s|$work/||g" "$work/bench.log" # the report names no folder of a machine
             printf '```\n'
         fi
     } >"$file"
