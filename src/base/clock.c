@@ -24,3 +24,11 @@ struct timespec gr_clock_after(double ms)
     }
     return t;
 }
+
+void gr_clock_sleep(double ms)
+{
+    const struct timespec end = gr_clock_after(ms);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) != 0) {
+        ; /* a signal that does not end the process */
+    }
+}

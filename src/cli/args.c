@@ -9,56 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
+
 enum { WORD_MAX = 64, HELP_COLUMN = 28 };
-
-static int min3(int a, int b, int c)
-{
-    int m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
-/* Edits (insert, delete, replace, swap of neighbours) between two short words; WORD_MAX when one is too long. */
-static int edits(const char *a, const char *b)
-{
-    size_t na = strlen(a), nb = strlen(b);
-    if (na >= WORD_MAX || nb >= WORD_MAX) {
-        return WORD_MAX;
-    }
-    int d[3][WORD_MAX + 1];
-    int *before = d[0], *above = d[1], *row = d[2];
-    for (size_t j = 0; j <= nb; j++) {
-        above[j] = (int)j;
-    }
-    for (size_t i = 1; i <= na; i++) {
-        row[0] = (int)i;
-        for (size_t j = 1; j <= nb; j++) {
-            row[j] = min3(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < row[j]) {
-                row[j] = before[j - 2] + 1;
-            }
-        }
-        int *t = before;
-        before = above;
-        above = row;
-        row = t;
-    }
-    return above[nb];
-}
-
-const char *gr_nearest(const char *word, const char *(*get)(const void *ctx, int i), const void *ctx, int n)
-{
-    const char *best = NULL;
-    int best_edits = 3;
-    for (int i = 0; i < n; i++) {
-        const char *name = get(ctx, i);
-        int e = edits(word, name);
-        if (e < best_edits && e < (int)strlen(name)) {
-            best = name;
-            best_edits = e;
-        }
-    }
-    return best;
-}
 
 struct all_args {
     const struct gr_arg_set *sets;
@@ -92,7 +45,7 @@ static const struct gr_arg *find_arg(const struct all_args *all, const char *nam
             return arg;
         }
     }
-    const char *near = gr_nearest(name, arg_name, all, n);
+    const char *near = gr_nearest(name, GR_ARG_EDITS, arg_name, all, n);
     if (near != NULL) {
         gr_fail(err, GR_ERR_USAGE, "unknown option --%s, did you mean --%s?", name, near);
     } else {
@@ -137,7 +90,7 @@ static enum gr_status parse_choice(const struct gr_arg *arg, const char *text, c
             strcat(list, arg->choices[n]);
         }
     }
-    const char *near = gr_nearest(text, choice_at, arg->choices, n);
+    const char *near = gr_nearest(text, GR_ARG_EDITS, choice_at, arg->choices, n);
     return gr_fail(err, GR_ERR_USAGE, "--%s is \"%s\", expected %s%s%s%s", arg->name, text, list,
                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }

@@ -63,8 +63,7 @@ void gr_args_free(const struct gr_arg_set *sets, int n_sets, const char **words)
 /* The options block of --help, aligned. */
 void gr_args_help(struct gr_buf *out, const struct gr_arg *args, int n);
 
-/* The candidate nearest to `word` (at most two edits, and fewer than its length), NULL when none is near. get(i) names
- * candidate i of n. */
-const char *gr_nearest(const char *word, const char *(*get)(const void *ctx, int i), const void *ctx, int n);
+/* Edits after which a mistyped option or command is still recognised. */
+enum { GR_ARG_EDITS = 2 };
 
 #endif

@@ -64,18 +64,10 @@ void gr_chunk_text(const struct gr_chunk_view *v, int columns, struct gr_buf *ou
 
 void gr_chunk_plot(const struct gr_chunk_view *v, struct gr_buf *out)
 {
-    char title[256], subtitle[SUBTITLE_BYTES + 64], text[SUBTITLE_BYTES + 4];
-    snprintf(text, SUBTITLE_BYTES, "%s", v->obs->instruction);
-    size_t n = strlen(text), full = strlen(v->obs->instruction);
-    while (n < full && n > 0 && ((unsigned char)v->obs->instruction[n] & 0xC0) == 0x80) {
-        n--; /* never half a character */
-    }
-    text[n] = '\0';
+    char title[256], subtitle[SUBTITLE_BYTES + 64];
     snprintf(title, sizeof title, "GR00T N1.6 action chunk, %s (radians)", v->info->embodiment);
-    int used = snprintf(subtitle, sizeof subtitle, "%s%s", text, n < full ? "..." : "");
-    if (v->obs->noise_kind == GR_NOISE_SEED && used > 0 && (size_t)used < sizeof subtitle) {
-        snprintf(subtitle + used, sizeof subtitle - (size_t)used, ", seed %" PRIu64, v->obs->seed);
-    }
+    gr_plot_subtitle(subtitle, sizeof subtitle, v->obs->instruction, SUBTITLE_BYTES - 1,
+                     v->obs->noise_kind == GR_NOISE_SEED ? &v->obs->seed : NULL);
     const struct gr_plot plot = {
         .title = title,
         .subtitle = subtitle,

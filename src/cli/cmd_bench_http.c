@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/base64.h"
 #include "base/clock.h"
@@ -19,7 +18,6 @@
 #include "cli/served.h"
 #include "cli/table.h"
 #include "gr00t.h"
-#include "model/noise.h"
 
 enum { REQUESTS = 50, REQUESTS_MAX = 1000000, CONCURRENCY_MAX = 4096, WARMUP = 3, IDLE_CALLS = 3, PICTURE_RUNS = 21 };
 enum { ROWS_MAX = GR_WIRE_TIMINGS + 3 };
@@ -99,24 +97,15 @@ struct report {
 
 /* ---- the request ---- */
 
-static enum gr_status write_body(const struct gr_json *request, bool with_noise, const struct gr_wire_matrix *shape,
+/* noise: the shape in which the seed's noise is sent, NULL: the request as it is. */
+static enum gr_status write_body(const struct gr_served_demo *demo, const struct gr_wire_matrix *noise,
                                  struct gr_buf *out, struct gr_err *err)
 {
     static const char *const seed_fields[] = {"seed", "noise", NULL};
-    const struct gr_json *seed = gr_json_get(request, "seed");
     struct gr_jw w = {.out = out, .compact = true};
-    gr_json_rewrite_members(request, with_noise ? seed_fields : NULL, &w);
-    if (with_noise) {
-        size_t n = (size_t)shape->rows * (size_t)shape->cols;
-        float *noise = n < GR_NOISE_MIN ? NULL : calloc(n, sizeof *noise);
-        if (noise == NULL) {
-            return gr_fail(err, GR_ERR_NETWORK, "/demo does not tell the shape of the noise (action_pred_normalized)");
-        }
-        bool given = gr_json_kind(seed) == GR_JSON_INT && gr_json_int(seed) >= 0;
-        gr_noise(given ? (uint64_t)gr_json_int(seed) : GR_DEFAULT_SEED, noise, n);
-        gr_jw_key(&w, "noise");
-        gr_jw_f32_rows(&w, noise, shape->rows, shape->cols, shape->cols);
-        free(noise);
+    gr_json_rewrite_members(demo->request, noise != NULL ? seed_fields : NULL, &w);
+    if (noise != NULL) {
+        GR_TRY(gr_served_put_noise(demo->seed, noise, GR_ERR_NETWORK, &w, err));
     }
     gr_jw_end_object(&w);
     return out->failed ? gr_fail(err, GR_ERR_NOMEM, "no memory for the request") : GR_OK;
@@ -164,24 +153,21 @@ static void time_pictures(const struct gr_json *request, struct report *r)
 static enum gr_status prepare(struct gr_served *served, const struct options *o, struct report *r, struct gr_buf *body,
                               struct gr_err *err)
 {
-    struct gr_json *demo = NULL;
+    struct gr_served_demo demo;
     struct gr_wire_chunk expected = {0};
-    GR_TRY(gr_served_get(served, "/demo", &demo, err));
-    const struct gr_json *request = gr_json_get(demo, "request");
-    enum gr_status status = gr_json_kind(request) == GR_JSON_OBJECT
-                                ? GR_OK
-                                : gr_fail(err, GR_ERR_NETWORK, "%s/demo has no request in it", served->url);
-    if (status == GR_OK && o->noise) {
-        status = gr_wire_chunk_read(demo, "/demo", GR_ERR_NETWORK, &expected, err);
+    GR_TRY(gr_served_demo(served, &demo, err));
+    enum gr_status status = GR_OK;
+    if (o->noise) {
+        status = gr_wire_chunk_read(demo.root, "/demo", GR_ERR_NETWORK, &expected, err);
     }
     if (status == GR_OK) {
-        status = write_body(request, o->noise, &expected.normalized, body, err);
+        status = write_body(&demo, o->noise ? &expected.normalized : NULL, body, err);
     }
     if (status == GR_OK) {
-        time_pictures(request, r);
+        time_pictures(demo.request, r);
     }
     gr_wire_chunk_free(&expected);
-    gr_json_free(demo);
+    gr_json_free(demo.root);
     return status;
 }
 
@@ -277,13 +263,10 @@ static enum gr_status idle_calls(struct gr_served *served, const struct gr_buf *
 {
     r->idle_gap_s = seconds;
     for (; r->n_idle < IDLE_CALLS; r->n_idle++) {
-        struct timespec pause = {seconds, 0};
         struct gr_load_sample sample;
         int http;
         gr_log(GR_LOG_DEBUG, "silence for %d s, %d of %d", seconds, r->n_idle + 1, IDLE_CALLS);
-        while (nanosleep(&pause, &pause) != 0) {
-            ;
-        }
+        gr_clock_sleep(1000.0 * seconds);
         GR_TRY(gr_load_one(served->client, body, &sample, &http, err));
         r->idle_ms[r->n_idle] = sample.wall_ms;
     }

@@ -15,10 +15,9 @@
 #include "cli/obs_files.h"
 #include "cli/served.h"
 #include "cli/wire_chunk.h"
-#include "formats/npy.h"
 
 /* The largest body a service takes by default is 96 MiB, and base64 makes four bytes of three. */
-enum { IMAGE_MAX_BYTES = 160 << 20, STATE_MAX_BYTES = 1 << 20, NOISE_MAX_BYTES = 64 << 20, CAMERA_BYTES = 256 };
+enum { IMAGE_MAX_BYTES = 160 << 20, STATE_MAX_BYTES = 1 << 20, CAMERA_BYTES = 256 };
 
 struct options {
     bool json, dry_run, print;
@@ -157,15 +156,11 @@ static enum gr_status put_state(const char *path, struct gr_jw *w, struct gr_err
 
 static enum gr_status put_noise(const char *path, struct gr_jw *w, struct gr_err *err)
 {
-    char *bytes = NULL;
-    size_t n = 0;
-    struct gr_npy npy = {0};
-    GR_TRY(gr_fs_read(path, NOISE_MAX_BYTES, &bytes, &n, err));
-    enum gr_status status = gr_npy_parse(bytes, n, path, &npy, err);
-    free(bytes);
-    GR_TRY(status);
-    const size_t *shape = npy.ndim == 3 && npy.shape[0] == 1 ? npy.shape + 1 : npy.shape;
-    if (npy.ndim != 2 && shape == npy.shape) {
+    struct gr_npy npy;
+    const size_t *shape;
+    int ndim;
+    GR_TRY(gr_obs_npy_read(path, &npy, &shape, &ndim, err));
+    if (ndim != 2) {
         gr_npy_free(&npy);
         return gr_fail(err, GR_ERR_INPUT, "%s: noise has %d dimensions, expected [50, 128] or [1, 50, 128]", path,
                        npy.ndim);

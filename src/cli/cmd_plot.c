@@ -2,7 +2,6 @@
  *
  * cmd_plot.c: `gr00t plot`: a chunk beside the one that is expected, a panel for each joint. In: a running service (its demo request) or
  * JSON files; out: an SVG or PNG file and one line of figures. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +46,7 @@ static const struct gr_arg args[] = {
 struct plot {
     struct gr_wire_chunk chunk, golden;
     bool has_golden;
-    char subtitle[SUBTITLE_BYTES];
+    char instruction[SUBTITLE_BYTES]; /* the beginning of it; "": none */
 };
 
 static bool is_png(const char *path)
@@ -76,18 +75,6 @@ static enum gr_status check_options(const struct options *o, struct gr_err *err)
     return GR_OK;
 }
 
-/* The first characters of the instruction, never half a character. */
-static void take_subtitle(const struct gr_json *request, struct plot *p)
-{
-    const struct gr_json *v = gr_json_get(request, "instruction");
-    const char *text = gr_json_kind(v) == GR_JSON_STRING ? gr_json_string(v) : "";
-    size_t full = strlen(text), n = full < SUBTITLE_BYTES - 4 ? full : SUBTITLE_BYTES - 4;
-    while (n < full && n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80) {
-        n--;
-    }
-    snprintf(p->subtitle, sizeof p->subtitle, "%.*s%s", (int)n, text, n < full ? "..." : "");
-}
-
 static enum gr_status ask(const struct options *o, struct plot *p, struct gr_err *err)
 {
     struct gr_served served = {0};
@@ -102,7 +89,9 @@ static enum gr_status ask(const struct options *o, struct plot *p, struct gr_err
     const struct gr_json *request = gr_json_get(demo, "request");
     struct gr_jw w = {.out = &body, .compact = true};
     gr_json_rewrite(request, &w);
-    take_subtitle(request, p);
+    const struct gr_json *text = gr_json_get(request, "instruction");
+    gr_plot_subtitle(p->instruction, sizeof p->instruction,
+                     gr_json_kind(text) == GR_JSON_STRING ? gr_json_string(text) : "", SUBTITLE_BYTES - 4, NULL);
     if ((status = gr_served_predict(&served, &body, &reply, &reply_root, err)) != GR_OK ||
         (status = gr_wire_chunk_read(reply_root, "reply of /predict", GR_ERR_NETWORK, &p->chunk, err)) != GR_OK) {
         goto out;
@@ -140,11 +129,7 @@ static enum gr_status draw(struct gr_cli *cli, const struct options *o, const st
                                    &golden, err));
     }
     title_of(c, title);
-    snprintf(subtitle, sizeof subtitle, "%s", p->subtitle);
-    if (c->has_seed) {
-        size_t used = strlen(subtitle);
-        snprintf(subtitle + used, sizeof subtitle - used, "%sseed %" PRIu64, used > 0 ? ", " : "", c->seed);
-    }
+    gr_plot_subtitle(subtitle, sizeof subtitle, p->instruction, SUBTITLE_BYTES, c->has_seed ? &c->seed : NULL);
     snprintf(legend, sizeof legend, "%s", o->chunk != NULL ? "chunk" : "served chunk");
     const struct gr_plot plot = {.title = title,
                                  .subtitle = subtitle[0] != '\0' ? subtitle : NULL,

@@ -2,6 +2,7 @@
  *
  * cmd_smoke.c: `gr00t smoke`: the demo request through a running service, three times: with its seed, again, and with the noise of
  * that seed sent as numbers. Out: one line PASS or FAIL with every figure. The second and third must equal the first bit for bit. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,6 @@
 #include "cli/served.h"
 #include "cli/wire_chunk.h"
 #include "gr00t.h"
-#include "model/noise.h"
 
 #define PCC_MIN 0.999 /* gates of a service that names none */
 #define REPEAT_MAX 0.0
@@ -39,8 +39,7 @@ static const struct gr_arg args[] = {
 };
 
 struct smoke {
-    struct gr_json *demo;
-    uint64_t seed;
+    struct gr_served_demo demo;
     struct gr_wire_chunk expected, got[RUNS];
     double wall_ms[RUNS];
     float *golden; /* expected.actions in the reply's group order, [steps, dim] */
@@ -54,7 +53,7 @@ struct smoke {
 
 static void smoke_free(struct smoke *s)
 {
-    gr_json_free(s->demo);
+    gr_json_free(s->demo.root);
     gr_wire_chunk_free(&s->expected);
     for (int i = 0; i < RUNS; i++) {
         gr_wire_chunk_free(&s->got[i]);
@@ -69,33 +68,28 @@ static double number_or(const struct gr_json *v, double otherwise)
 
 static enum gr_status read_demo(struct gr_served *served, struct smoke *s, struct gr_err *err)
 {
-    GR_TRY(gr_served_get(served, "/demo", &s->demo, err));
-    const struct gr_json *request = gr_json_get(s->demo, "request"), *seed = gr_json_get(request, "seed");
-    const struct gr_json *gates = gr_json_get(gr_json_get(s->demo, "expected"), "gates");
-    if (gr_json_kind(request) != GR_JSON_OBJECT) {
-        return gr_fail(err, GR_ERR_NETWORK, "%s/demo has no request in it; is this a GR00T service?", served->url);
-    }
-    s->seed =
-        gr_json_kind(seed) == GR_JSON_INT && gr_json_int(seed) >= 0 ? (uint64_t)gr_json_int(seed) : GR_DEFAULT_SEED;
+    GR_TRY(gr_served_demo(served, &s->demo, err));
+    const struct gr_json *expected = gr_json_get(s->demo.root, "expected"), *gates = gr_json_get(expected, "gates");
     s->pcc_min = number_or(gr_json_get(gates, "pcc_actions_min"), PCC_MIN);
     s->repeat_max = number_or(gr_json_get(gates, "max_abs_repeat"), REPEAT_MAX);
-    return gr_wire_chunk_read(gr_json_get(s->demo, "expected"), "/demo: expected", GR_ERR_NETWORK, &s->expected, err);
+    return gr_wire_chunk_read(expected, "/demo: expected", GR_ERR_NETWORK, &s->expected, err);
 }
 
-/* noise: [rows, cols] or NULL for the seed. */
-static void write_request(const struct smoke *s, const float *noise, int rows, int cols, struct gr_buf *out)
+/* noise: the shape in which the seed's noise is sent, NULL: the seed itself. */
+static enum gr_status write_request(const struct smoke *s, const struct gr_wire_matrix *noise, struct gr_buf *out,
+                                    struct gr_err *err)
 {
     static const char *const ours[] = {"seed", "noise", "return_normalized", NULL};
     struct gr_jw w = {.out = out, .compact = true};
-    gr_json_rewrite_members(gr_json_get(s->demo, "request"), ours, &w);
+    gr_json_rewrite_members(s->demo.request, ours, &w);
     gr_jw_put_bool(&w, "return_normalized", true);
     if (noise == NULL) {
-        gr_jw_put_u64(&w, "seed", s->seed);
+        gr_jw_put_u64(&w, "seed", s->demo.seed);
     } else {
-        gr_jw_key(&w, "noise");
-        gr_jw_f32_rows(&w, noise, rows, cols, cols);
+        GR_TRY(gr_served_put_noise(s->demo.seed, noise, GR_ERR_CHECK, &w, err));
     }
     gr_jw_end_object(&w);
+    return GR_OK;
 }
 
 static enum gr_status post(struct gr_served *served, struct smoke *s, int run, const struct gr_buf *body,
@@ -115,26 +109,19 @@ static enum gr_status post(struct gr_served *served, struct smoke *s, int run, c
 static enum gr_status post_all(struct gr_served *served, struct smoke *s, struct gr_err *err)
 {
     struct gr_buf body = {0};
-    write_request(s, NULL, 0, 0, &body);
-    enum gr_status status = post(served, s, FIRST, &body, err);
+    enum gr_status status = write_request(s, NULL, &body, err);
+    if (status == GR_OK) {
+        status = post(served, s, FIRST, &body, err);
+    }
     if (status == GR_OK) {
         status = post(served, s, SECOND, &body, err);
     }
     gr_buf_free(&body);
     GR_TRY(status);
-    const struct gr_wire_matrix *shape = &s->got[FIRST].normalized;
-    size_t n = (size_t)shape->rows * (size_t)shape->cols;
-    if (n < GR_NOISE_MIN) {
-        return gr_fail(err, GR_ERR_CHECK, "reply of /predict has no action_pred_normalized although it was asked for");
+    status = write_request(s, &s->got[FIRST].normalized, &body, err);
+    if (status == GR_OK) {
+        status = post(served, s, NOISE, &body, err);
     }
-    float *noise = calloc(n, sizeof *noise);
-    if (noise == NULL) {
-        return gr_fail(err, GR_ERR_NOMEM, "no memory for the noise");
-    }
-    gr_noise(s->seed, noise, n);
-    write_request(s, noise, shape->rows, shape->cols, &body);
-    free(noise);
-    status = post(served, s, NOISE, &body, err);
     gr_buf_free(&body);
     return status;
 }
@@ -245,12 +232,7 @@ static void put_line(const struct smoke *s, struct gr_buf *out)
 
 static void json_pcc(struct gr_jw *w, const char *key, const struct gr_diff *d)
 {
-    gr_jw_key(w, key);
-    if (d->has_pcc) {
-        gr_jw_f64(w, d->pcc);
-    } else {
-        gr_jw_null(w);
-    }
+    gr_jw_put_f64(w, key, d->has_pcc ? d->pcc : (double)NAN);
 }
 
 static void json_runs(struct gr_jw *w, const struct smoke *s)
@@ -300,7 +282,7 @@ static void put_json(const struct smoke *s, const char *url, struct gr_buf *out)
     gr_jw_put_string(&w, "url", url);
     gr_jw_put_string(&w, "model", s->got[FIRST].model);
     gr_jw_put_string(&w, "version", s->got[FIRST].version);
-    gr_jw_put_u64(&w, "seed", s->seed);
+    gr_jw_put_u64(&w, "seed", s->demo.seed);
     json_pcc(&w, "pcc_actions", &s->actions);
     json_pcc(&w, "pcc_action_pred_valid", &s->valid);
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {

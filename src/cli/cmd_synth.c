@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "cli/settings.h"
 #include "model/synth.h"
+#include "base/nearest.h"
 
 enum { DEFAULT_SEED = 1600 }; /* the seed of the golden cases */
 
@@ -65,7 +66,7 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     struct gr_progress progress;
     int kind = index_of(kinds, words[0]), family = o->weights != NULL ? index_of(weights, o->weights) : 0, threads = 0;
     if (kind < 0) {
-        const char *near = gr_nearest(words[0], kind_at, kinds, 3);
+        const char *near = gr_nearest(words[0], GR_ARG_EDITS, kind_at, kinds, 3);
         return gr_fail(err, GR_ERR_USAGE, "unknown snapshot \"%.80s\", expected demo, tiny or full%s%s%s", words[0],
                        near != NULL ? "; did you mean " : "", near != NULL ? near : "", near != NULL ? "?" : "");
     }

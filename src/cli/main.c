@@ -18,6 +18,7 @@
 #include "cli/cli.h"
 #include "cli/settings.h"
 #include "gr00t.h"
+#include "base/nearest.h"
 
 static const struct gr_command *const commands[] = {
     &gr_cmd_predict,      &gr_cmd_serve,  &gr_cmd_inspect, &gr_cmd_synth,      &gr_cmd_check, &gr_cmd_tokenize,
@@ -271,7 +272,7 @@ static enum gr_status unknown_command(const char *first, const char *second, str
                  name);
     }
     snprintf(word, sizeof word, "%.60s%s%.60s", first, family ? " " : "", family ? second : "");
-    const char *near = gr_nearest(word, name_at, &names, N_COMMANDS);
+    const char *near = gr_nearest(word, GR_ARG_EDITS, name_at, &names, N_COMMANDS);
     if (near != NULL) {
         return gr_fail(err, GR_ERR_USAGE, "unknown command \"%s\", did you mean %s?", word, near);
     }

@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "formats/npy.h"
 #include "server/request_state.h"
 
 /* 4096 x 4096 16-bit RGBA without compression is 134 MB. */
@@ -193,17 +192,28 @@ enum gr_status gr_obs_state_read(const char *path, const struct gr_info *info, d
     return GR_OK;
 }
 
-enum gr_status gr_obs_noise_read(const char *path, const struct gr_info *info, float **noise, struct gr_err *err)
+enum gr_status gr_obs_npy_read(const char *path, struct gr_npy *npy, const size_t **shape, int *ndim,
+                               struct gr_err *err)
 {
     char *bytes = NULL;
-    size_t n = 0, rows = (size_t)info->horizon, cols = (size_t)info->max_action_dim;
-    struct gr_npy npy = {0};
+    size_t n = 0;
+    *npy = (struct gr_npy){0};
     GR_TRY(gr_fs_read(path, NOISE_MAX_BYTES, &bytes, &n, err));
-    enum gr_status status = gr_npy_parse(bytes, n, path, &npy, err);
+    enum gr_status status = gr_npy_parse(bytes, n, path, npy, err);
     free(bytes);
     GR_TRY(status);
-    const size_t *shape = npy.ndim == 3 && npy.shape[0] == 1 ? npy.shape + 1 : npy.shape;
-    int ndim = npy.ndim == 3 && npy.shape[0] == 1 ? 2 : npy.ndim;
+    bool batch = npy->ndim == 3 && npy->shape[0] == 1;
+    *shape = npy->shape + batch;
+    *ndim = npy->ndim - batch;
+    return GR_OK;
+}
+
+enum gr_status gr_obs_noise_read(const char *path, const struct gr_info *info, float **noise, struct gr_err *err)
+{
+    const size_t rows = (size_t)info->horizon, cols = (size_t)info->max_action_dim, *shape;
+    struct gr_npy npy;
+    int ndim;
+    GR_TRY(gr_obs_npy_read(path, &npy, &shape, &ndim, err));
     if (ndim != 2 || shape[0] != rows || shape[1] != cols) {
         char found[128] = "";
         for (int i = 0; i < npy.ndim; i++) {

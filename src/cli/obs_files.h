@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/args.h"
+#include "formats/npy.h"
 #include "gr00t.h"
 
 /* The options that say what the observation is; a member of a command's options struct. */
@@ -83,6 +84,9 @@ enum gr_status gr_obs_state_read(const char *path, const struct gr_info *info, d
 enum gr_status gr_obs_state_parse(const struct gr_json *groups, const char *what, const struct gr_info *info,
                                   double *state, struct gr_err *err);
 
+/* A .npy file of noise, unchecked: npy->values, and its shape without a leading dimension of 1. Free with gr_npy_free. GR_ERR_INPUT, GR_ERR_IO. */
+enum gr_status gr_obs_npy_read(const char *path, struct gr_npy *npy, const size_t **shape, int *ndim,
+                               struct gr_err *err);
 /* Reads [horizon, max_action_dim] or [1, horizon, max_action_dim] finite numbers; malloc'ed. GR_ERR_INPUT, GR_ERR_IO. */
 enum gr_status gr_obs_noise_read(const char *path, const struct gr_info *info, float **noise, struct gr_err *err);
 

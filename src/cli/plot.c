@@ -6,6 +6,7 @@
 #include "cli/plot.h"
 
 #include <math.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -283,5 +284,18 @@ void gr_plot_draw(const struct gr_plot *plot, const struct gr_canvas *canvas)
             put_panel(plot, &plot->groups[g], i, d, left, top, canvas);
         }
         row += (plot->groups[g].dim + PER_ROW - 1) / PER_ROW;
+    }
+}
+
+void gr_plot_subtitle(char *out, size_t cap, const char *instruction, size_t most, const uint64_t *seed)
+{
+    size_t full = strlen(instruction), n = full < most ? full : most;
+    while (n < full && n > 0 && ((unsigned char)instruction[n] & 0xC0) == 0x80) {
+        n--;
+    }
+    snprintf(out, cap, "%.*s%s", (int)n, instruction, n < full ? "..." : "");
+    if (seed != NULL) {
+        size_t used = strlen(out);
+        snprintf(out + used, cap - used, "%sseed %" PRIu64, used > 0 ? ", " : "", *seed);
     }
 }

@@ -5,6 +5,8 @@
 #define GR_CLI_PLOT_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -18,6 +20,9 @@ struct gr_plot {
     const float *golden;                  /* [steps, dim] or NULL */
     const char *chunk_name, *golden_name; /* legend */
 };
+
+/* "the instruction, seed 42": at most `most` bytes of the instruction, never half a character. seed may be NULL; out: cap bytes. */
+void gr_plot_subtitle(char *out, size_t cap, const char *instruction, size_t most, const uint64_t *seed);
 
 /* Appends the whole SVG document. Values that are not finite leave a gap in their line. */
 void gr_plot_svg(const struct gr_plot *plot, struct gr_buf *out);

@@ -6,23 +6,16 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/settings.h"
+#include "gr00t.h"
+#include "model/noise.h"
 
 #define DEFAULT_URL "http://127.0.0.1:20000"
 enum { STARTING_S = 600, PAUSE_MS = 200, NOTE_MS = 5000, BUSY_TRIES = 5, BUSY_PAUSE_MAX_S = 30 };
 enum { REWRITE_DEPTH = 12 };
-
-static void pause_ms(double ms)
-{
-    struct timespec t = {(time_t)(ms / 1000.0), (long)(ms * 1e6) % 1000000000L};
-    while (nanosleep(&t, &t) != 0) {
-        ; /* a signal that does not end the process */
-    }
-}
 
 enum gr_status gr_served_open(const struct gr_served_flags *flags, struct gr_served *out, struct gr_err *err)
 {
@@ -79,6 +72,42 @@ enum gr_status gr_served_get(struct gr_served *s, const char *path, struct gr_js
     return status;
 }
 
+enum gr_status gr_served_demo(struct gr_served *s, struct gr_served_demo *out, struct gr_err *err)
+{
+    *out = (struct gr_served_demo){.seed = GR_DEFAULT_SEED};
+    GR_TRY(gr_served_get(s, "/demo", &out->root, err));
+    out->request = gr_json_get(out->root, "request");
+    if (gr_json_kind(out->request) != GR_JSON_OBJECT) {
+        gr_json_free(out->root);
+        out->root = NULL;
+        return gr_fail(err, GR_ERR_NETWORK, "%s/demo has no request in it; is this a GR00T service?", s->url);
+    }
+    const struct gr_json *seed = gr_json_get(out->request, "seed");
+    if (gr_json_kind(seed) == GR_JSON_INT && gr_json_int(seed) >= 0) {
+        out->seed = (uint64_t)gr_json_int(seed);
+    }
+    return GR_OK;
+}
+
+enum gr_status gr_served_put_noise(uint64_t seed, const struct gr_wire_matrix *shape, enum gr_status code,
+                                   struct gr_jw *w, struct gr_err *err)
+{
+    size_t n = (size_t)shape->rows * (size_t)shape->cols;
+    if (n < GR_NOISE_MIN) {
+        return gr_fail(err, code,
+                       "no action_pred_normalized, which tells the shape of the noise, or one of %zu numbers", n);
+    }
+    float *noise = calloc(n, sizeof *noise);
+    if (noise == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for the noise");
+    }
+    gr_noise(seed, noise, n);
+    gr_jw_key(w, "noise");
+    gr_jw_f32_rows(w, noise, shape->rows, shape->cols, shape->cols);
+    free(noise);
+    return GR_OK;
+}
+
 /* One look at /health: GR_OK when ready, GR_ERR_BUSY when it may become so. */
 static enum gr_status look(struct gr_served *s, struct gr_err *err)
 {
@@ -119,7 +148,7 @@ enum gr_status gr_served_ready(struct gr_served *s, struct gr_err *err)
             noted = now;
             gr_log(GR_LOG_INFO, "waiting, %.0f of %.0f s: %s", (now - start) / 1000.0, s->wait_s, err->msg);
         }
-        pause_ms(PAUSE_MS);
+        gr_clock_sleep(PAUSE_MS);
     }
 }
 
@@ -149,7 +178,7 @@ enum gr_status gr_served_predict(struct gr_served *s, const struct gr_buf *body,
         }
         seconds = seconds > BUSY_PAUSE_MAX_S ? BUSY_PAUSE_MAX_S : seconds;
         gr_log(GR_LOG_INFO, "asking again in %.0f s: %s", seconds, err->msg);
-        pause_ms(1000.0 * seconds);
+        gr_clock_sleep(1000.0 * seconds);
     }
 }
 

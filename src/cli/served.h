@@ -11,6 +11,7 @@
 #include "base/jsonout.h"
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/wire_chunk.h"
 #include "net/http_client.h"
 
 enum { GR_SERVED_WAIT_MAX_S = 86400 };
@@ -62,6 +63,19 @@ enum gr_status gr_served_ready(struct gr_served *s, struct gr_err *err);
 
 /* GET of a JSON object; free *root with gr_json_free. GR_ERR_NETWORK (also when the answer is not what a service says), GR_ERR_ACCESS. */
 enum gr_status gr_served_get(struct gr_served *s, const char *path, struct gr_json **root, struct gr_err *err);
+/* What /demo hands out. */
+struct gr_served_demo {
+    struct gr_json *root;          /* the whole document; free with gr_json_free */
+    const struct gr_json *request; /* an object of it: a body that can be posted as it is */
+    uint64_t seed;                 /* of the request; GR_DEFAULT_SEED when it names none */
+};
+/* GET /demo; statuses of gr_served_get, also when there is no request in it. */
+enum gr_status gr_served_demo(struct gr_served *s, struct gr_served_demo *out, struct gr_err *err);
+/* Member "noise" of a request: the noise of `seed` in the shape of a normalised chunk. Fails with `code` when there is none of a possible size (the
+ * caller knows whose fault that is); GR_ERR_NOMEM. */
+enum gr_status gr_served_put_noise(uint64_t seed, const struct gr_wire_matrix *shape, enum gr_status code,
+                                   struct gr_jw *w, struct gr_err *err);
+
 /* POST /predict; a service that is busy is asked again after the pause it names, at most five times. GR_OK only for a 2xx answer that is a JSON
  * object: *root, free with gr_json_free. reply->body is the text, free with gr_buf_free; both untouched by a failure. */
 enum gr_status gr_served_predict(struct gr_served *s, const struct gr_buf *body, struct gr_client_reply *reply,

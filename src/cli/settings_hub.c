@@ -22,6 +22,8 @@ static bool is_repo(const char *text)
            strspn(slash + 1, name_characters) == n - (size_t)(slash - text) - 1;
 }
 
+static bool is_commit(const char *text) { return strlen(text) == 40 && strspn(text, "0123456789abcdef") == 40; }
+
 /* A commit, or a branch name that stays inside refs/. */
 static bool is_revision(const char *text)
 {
@@ -63,11 +65,10 @@ enum gr_status gr_hub_find(const char *repo, const char *revision, struct gr_hub
     }
     char *commit = NULL, refs[GR_PATH_BYTES], ref[GR_PATH_BYTES];
     size_t n = 0;
-    bool is_commit = strlen(revision) == 40 && strspn(revision, "0123456789abcdef") == 40;
     GR_TRY(gr_path_join(refs, out->model, "refs", err));
     GR_TRY(gr_path_join(ref, refs, revision, err));
-    if (is_commit || !gr_fs_is_file(ref)) {
-        return not_there(repo, revision, is_commit ? out->dir : ref, err);
+    if (is_commit(revision) || !gr_fs_is_file(ref)) {
+        return not_there(repo, revision, is_commit(revision) ? out->dir : ref, err);
     }
     GR_TRY(gr_fs_read(ref, GR_HUB_NAME_BYTES - 1, &commit, &n, err));
     commit[strcspn(commit, " \r\n")] = '\0';
@@ -114,8 +115,7 @@ static enum gr_status use_folder(const char *dir, const char *pin, struct gr_wei
     }
     strcpy(out->dir, dir);
     origin_of(dir, out);
-    bool is_commit = pin != NULL && strlen(pin) == 40 && strspn(pin, "0123456789abcdef") == 40;
-    if (is_commit && out->revision[0] != '\0' && strcmp(pin, out->revision) != 0) {
+    if (pin != NULL && is_commit(pin) && out->revision[0] != '\0' && strcmp(pin, out->revision) != 0) {
         return gr_fail(err, GR_ERR_USAGE, "%s is revision %s, but %s is pinned", dir, out->revision, pin);
     }
     if (pin != NULL && out->revision[0] == '\0') {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/args.h"
+#include "base/nearest.h"
 
 const struct gr_variable gr_variables[] = {
     {"GR00T_WEIGHTS_DIR", "--model", GR_VARIABLE_USED, NULL, "snapshot folder"},
@@ -78,5 +79,5 @@ const char *gr_variable_near(const char *name, bool *known)
     for (int i = 0; i < gr_n_variables; i++) {
         *known = *known || strcmp(name, gr_variables[i].name) == 0;
     }
-    return *known ? NULL : gr_nearest(name, name_at, NULL, gr_n_variables);
+    return *known ? NULL : gr_nearest(name, GR_ARG_EDITS, name_at, NULL, gr_n_variables);
 }

@@ -273,9 +273,8 @@ bool gr_boot_stop(struct gr_boot *b, double timeout_ms)
         gr_policy_set_cancel(policy, true);
     }
     const double end = gr_clock_ms() + timeout_ms;
-    const struct timespec step = {.tv_nsec = 2000000};
     while (!atomic_load(&b->done) && gr_clock_ms() < end) {
-        (void)nanosleep(&step, NULL);
+        gr_clock_sleep(2);
     }
     b->joined = atomic_load(&b->done);
     if (b->joined) {

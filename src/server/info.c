@@ -4,6 +4,8 @@
  * is in info_contract.c. */
 #include "server/info.h"
 
+#include <math.h>
+
 #include "base/cpu.h"
 #include "policy/policy.h"
 #include "server/info_parts.h"
@@ -131,12 +133,7 @@ static void warmup(struct gr_jw *w, const struct gr_selfcheck *check)
     gr_jw_put_string(w, "source", gr_golden_source_name(check->source));
     gr_jw_put_string(w, "kernels", check->golden_kernels);
     gr_jw_put_string(w, "note", check->golden_note[0] != '\0' ? check->golden_note : NULL);
-    gr_jw_key(w, "pcc_actions");
-    if (check->has_pcc) {
-        gr_jw_f64(w, check->pcc);
-    } else {
-        gr_jw_null(w);
-    }
+    gr_jw_put_f64(w, "pcc_actions", check->has_pcc ? check->pcc : (double)NAN);
     gr_jw_put_f64(w, "max_abs", check->max_abs);
     gr_jw_put_f64(w, "pcc_slice", check->pcc_slice);
     gr_jw_put_array(w, "per_group");
@@ -144,12 +141,7 @@ static void warmup(struct gr_jw *w, const struct gr_selfcheck *check)
         const struct gr_group_check *g = &check->groups[i];
         gr_jw_object(w);
         gr_jw_put_string(w, "key", g->name);
-        gr_jw_key(w, "pcc");
-        if (g->has_pcc) {
-            gr_jw_f64(w, g->pcc);
-        } else {
-            gr_jw_null(w);
-        }
+        gr_jw_put_f64(w, "pcc", g->has_pcc ? g->pcc : (double)NAN);
         gr_jw_put_f64(w, "max_abs", g->max_abs);
         gr_jw_end_object(w);
     }

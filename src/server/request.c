@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/nearest.h"
 #include "base/utf8.h"
 #include "server/request_parts.h"
 #include "server/request_state.h"
@@ -34,38 +35,17 @@ struct ctx {
 
 /* ---- Names. */
 
-/* Number of single-character changes between two short words. */
-static size_t distance(const char *a, const char *b)
+static const char *field_at(const void *ctx, int i)
 {
-    size_t row[NAME_MAX_BYTES + 1], n = strlen(b);
-    for (size_t j = 0; j <= n; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 0; a[i] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < n; j++) {
-            size_t change = diagonal + (a[i] != b[j]), shorter = 1 + (row[j] < row[j + 1] ? row[j] : row[j + 1]);
-            diagonal = row[j + 1];
-            row[j + 1] = change < shorter ? change : shorter;
-        }
-    }
-    return row[n];
+    (void)ctx;
+    return fields[i];
 }
 
 /* The known field that `name` probably means, NULL when none is near. */
 static const char *nearest(const char *name)
 {
-    const char *best = NULL;
-    size_t len = strlen(name), limit = len <= 3 ? 2 : len <= 6 ? 3 : 4;
-    for (int i = 0; i < N_FIELDS && len < NAME_MAX_BYTES; i++) {
-        size_t d = distance(name, fields[i]);
-        if (d < limit) {
-            limit = d;
-            best = fields[i];
-        }
-    }
-    return best;
+    const size_t len = strlen(name);
+    return len < NAME_MAX_BYTES ? gr_nearest(name, len <= 3 ? 1 : len <= 6 ? 2 : 3, field_at, NULL, N_FIELDS) : NULL;
 }
 
 static enum gr_status check_names(const struct ctx *c)

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/nearest.h"
 #include "cli/args.h"
 
 struct options {
@@ -165,10 +166,10 @@ static const char *color_at(const void *ctx, int i) { return ((const char *const
 static void nearest_is_near_or_nothing(void **state)
 {
     (void)state;
-    assert_string_equal(gr_nearest("greeen", color_at, colors, 2), "green");
-    assert_string_equal(gr_nearest("gerne", color_at, colors, 2), "green");
-    assert_null(gr_nearest("blue", color_at, colors, 2));
-    assert_null(gr_nearest("", color_at, colors, 1));
+    assert_string_equal(gr_nearest("greeen", GR_ARG_EDITS, color_at, colors, 2), "green");
+    assert_string_equal(gr_nearest("gerne", GR_ARG_EDITS, color_at, colors, 2), "green");
+    assert_null(gr_nearest("blue", GR_ARG_EDITS, color_at, colors, 2));
+    assert_null(gr_nearest("", GR_ARG_EDITS, color_at, colors, 1));
 }
 
 int main(void)
