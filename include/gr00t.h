@@ -28,8 +28,8 @@ enum gr_noise_kind { GR_NOISE_SEED, GR_NOISE_GIVEN };
 enum { GR_DEFAULT_SEED = 42, GR_INSTRUCTION_MAX_CHARS = 2000, GR_SIDE_MIN = 64, GR_SIDE_MAX = 4096 };
 
 /* Called from the thread that called gr_policy_open, at most some tens of times a second.
- * what   a static text: "pack weights", "compute constants", "store packed weights", or "read packed weights" alone; done/total
- *        in bytes. */
+ * what   a static text: "pack weights", "compute constants", "store packed weights", or "read packed weights" alone, done/total
+ *        in bytes; "calibrate", "try a policy", done/total in predicts. */
 typedef void (*gr_progress_fn)(void *user, const char *what, uint64_t done, uint64_t total);
 
 /* Zero-initialise, then set what differs from the default. All pointers are borrowed during the call. */
@@ -37,12 +37,17 @@ struct gr_options {
     const char *embodiment;    /* tag in embodiment_id.json; NULL: "gr1" */
     const char *tokenizer_dir; /* vocab.json and merges.txt, or tokenizer.json; NULL: <snapshot>/tokenizer */
     const char *device;        /* NULL: "cpu" */
-    const char *precision;     /* weight and activation formats; NULL or "exact": fp32 arithmetic */
-    const char *cpu;           /* highest instruction set to use: "scalar", "avx2", "avx512"; NULL: what the CPU has */
-    int threads;               /* compute threads; 0: CPUs this process may really use */
-    int max_text_tokens;       /* longest instruction in tokens (L_max); 0: 2048 */
-    const char *cache_dir;     /* folder for packed weights, made when missing; NULL: nothing is kept on disk */
-    gr_progress_fn progress;   /* may be NULL */
+    /* Number formats of weights and activations, from exact to fast: "exact" (fp32), "high", "balanced", "fast", "mixed", "fastest".
+     * NULL or "auto": the fastest of them whose chunks agree with the exact ones on this snapshot. */
+    const char *precision;
+    const char *half;        /* 16-bit format to use: "f16", "bf16p", "i16"; NULL: the fastest on this CPU, measured */
+    bool remeasure;          /* choose anew although a choice is stored in cache_dir */
+    bool no_prefix_cache;    /* compute the prompt's text anew in every predict: same bits, slower */
+    const char *cpu;         /* highest instruction set to use: "scalar", "avx2", ... "amx"; NULL: what the CPU has */
+    int threads;             /* compute threads; 0: CPUs this process may really use */
+    int max_text_tokens;     /* longest instruction in tokens (L_max); 0: 2048 */
+    const char *cache_dir;   /* folder for packed weights, made when missing; NULL: nothing is kept on disk */
+    gr_progress_fn progress; /* may be NULL */
     void *progress_user;
 };
 
@@ -66,6 +71,15 @@ struct gr_group {
     bool relative; /* action groups: the model predicts an offset that is already composed onto the state */
 };
 
+/* A chunk of the served number formats against the exact one, on an observation the policy made itself. */
+struct gr_fidelity {
+    double pcc, pcc_slice; /* physical actions; normalised chunk */
+    double max_abs;        /* radians */
+    double worst_pcc;      /* of the action groups */
+    const char *worst_group;
+    bool pass;
+};
+
 /* What an opened policy expects and returns. Owned by the policy, constant until it is closed. */
 struct gr_info {
     const char *model_type; /* "Gr00tN1d6" */
@@ -82,9 +96,15 @@ struct gr_info {
     int max_text_tokens;
     const char *device, *isa; /* "cpu", "avx512" */
     int threads;
-    uint64_t weight_bytes; /* packed weights in memory */
-    uint64_t tensor_bytes; /* all tensors in the snapshot's files */
-    int n_tensors;         /* tensors of the snapshot that the network uses */
+    uint64_t weight_bytes;       /* packed weights in memory */
+    uint64_t tensor_bytes;       /* all tensors in the snapshot's files */
+    int n_tensors;               /* tensors of the snapshot that the network uses */
+    const char *precision_asked; /* "auto" */
+    const char *precision;       /* what is served: "mixed" */
+    const char *precision_step;  /* exactly: may lie between two names, "mixed, llm 8" */
+    const char *half;            /* "f16", "bf16p", "i16": 16-bit format of this CPU */
+    int n_fidelity;              /* 0 for exact; else 3: the first two were the gate */
+    struct gr_fidelity fidelity[3];
     double load_ms;
     char weights_digest[65]; /* identifies the weights: hex SHA-256 over all tensor headers and sampled blocks */
     enum gr_cache_state cache;

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/fs.h"
 
@@ -34,6 +36,7 @@ static const struct {
     {"avx512vnni", GR_CPU_AVX512VNNI},
     {"avx512fp16", GR_CPU_AVX512FP16},
     {"avx512bf16", GR_CPU_AVX512BF16},
+    {"amx", GR_CPU_AMX},
 };
 enum { LEVELS = sizeof levels / sizeof levels[0] };
 
@@ -61,6 +64,13 @@ static uint64_t saved_states(void)
 
 static bool bit(unsigned reg, int i) { return (reg >> i & 1u) != 0; }
 
+/* The tile registers are 8 KiB of state that Linux saves for a process only after it has asked (threads started later inherit it). */
+static bool granted_tiles(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
+}
+
 static unsigned detect(void)
 {
     unsigned a, b, c, d, a1, b1, c1, d1, flags = 0;
@@ -86,6 +96,9 @@ static unsigned detect(void)
         flags |= bit(c, 11) ? GR_CPU_AVX512VNNI : 0u;
         flags |= bit(d, 23) ? GR_CPU_AVX512FP16 : 0u;
         flags |= has1 && bit(a1, 5) ? GR_CPU_AVX512BF16 : 0u;
+        /* 17 and 18: tile configuration and data in XCR0; 22, 24, 25: AMX-BF16, AMX-TILE, AMX-INT8. */
+        bool amx = (xcr0 & 0x60000) == 0x60000 && bit(d, 22) && bit(d, 24) && bit(d, 25);
+        flags |= amx && granted_tiles() ? GR_CPU_AMX : 0u;
     }
     return flags;
 }
@@ -124,7 +137,9 @@ enum gr_status gr_cpu_mask(const char *name, unsigned *flags, struct gr_err *err
         size_t n = strcspn(p, ",");
         int level = find_level(p, n);
         if (level < 0) {
-            return gr_fail(err, GR_ERR_USAGE, "unknown instruction set \"%.*s\", expected scalar, avx2 or avx512",
+            return gr_fail(err, GR_ERR_USAGE,
+                           "unknown instruction set \"%.*s\", expected one of scalar, avx2, avxvnni, "
+                           "avx512, avx512vnni, avx512fp16, avx512bf16, amx",
                            (int)(n < 80 ? n : 80), p);
         }
         if ((levels[level].flag & ~*flags) != 0) {

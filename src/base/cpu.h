@@ -12,12 +12,13 @@ enum gr_cpu_flags {
     GR_CPU_AVX512 = 1 << 2, /* F, BW, DQ, VL */
     GR_CPU_AVX512VNNI = 1 << 3,
     GR_CPU_AVX512FP16 = 1 << 4,
-    GR_CPU_AVX512BF16 = 1 << 5
+    GR_CPU_AVX512BF16 = 1 << 5,
+    GR_CPU_AMX = 1 << 6 /* tiles, int8 and bf16; the system grants the tile registers to this process */
 };
 
 /* Flags of this CPU and operating system. Without AVX-512 state saved by the system (or under valgrind) that bit is off. */
 unsigned gr_cpu_detect(void);
-/* Flags limited by a name: "scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512fp16", "avx512bf16": everything up to and
+/* Flags limited by a name: "scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512fp16", "avx512bf16", "amx": everything up to and
  * including it, or a list "avx2,avx512". NULL: no limit. GR_ERR_USAGE on an unknown name (lists the known ones),
  * GR_ERR_DEVICE when this CPU lacks it. */
 enum gr_status gr_cpu_mask(const char *name, unsigned *flags, struct gr_err *err);

@@ -33,7 +33,7 @@ static void peak_of_thread(int id, int n, void *arg)
 {
     (void)n;
     struct peak_job *job = arg;
-    job->gflops[id] = job->kernels->fma_peak();
+    job->gflops[id] = job->kernels->peak[GR_MAT_F32]();
 }
 
 double gr_meter_peak(struct gr_pool *pool, const struct gr_kernels *kernels)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "device/plan.h"
 #include "gr00t.h"
 #include "model/weights.h"
 
@@ -23,6 +24,10 @@ struct gr_device_cfg {
     int32_t image_token;        /* id whose rows are replaced by image tokens */
     const char *cache_dir;      /* folder for packed weights; NULL: none */
     const char *weights_digest; /* hex, part of the cache's key; set when cache_dir is */
+    const char *policy;         /* "auto", "exact", "high", "balanced", "fast", "mixed", "fastest" */
+    const char *half;           /* 16-bit format to use: "f16", "bf16p", "i16"; NULL: the fastest measured */
+    bool remeasure;             /* ignore a stored plan */
+    bool no_prefix_cache;       /* compute the rows before the image anew in every predict */
     gr_progress_fn progress;
     void *progress_user;
 };
@@ -37,6 +42,14 @@ struct gr_model_input {
     const float *noise;         /* [horizon, max_action] */
     const _Atomic bool *cancel; /* while true the predict ends at the next layer with GR_ERR_BUSY; NULL: never */
     bool reference;             /* compute on the reference path */
+};
+
+/* What the device needs to choose number formats: observations, and somebody who knows what a chunk means. Borrowed during load. */
+struct gr_calibration {
+    const struct gr_model_input *in; /* [GR_PLAN_OBSERVATIONS] */
+    /* action and exact [horizon, max_action] of observation i. */
+    void (*judge)(void *user, int i, const float *exact, const float *action, struct gr_verdict *out);
+    void *user;
 };
 
 /* What became of the packed weights on disk. Texts live as long as the device. */
@@ -55,8 +68,10 @@ struct gr_tap_sink {
 struct gr_device_ops {
     const char *name; /* "cpu" */
     enum gr_status (*open)(const struct gr_device_cfg *cfg, struct gr_device **dev, struct gr_err *err);
-    /* Packs the weights, or takes them from the cache; w may be freed afterwards, its snapshot stays open as long as the device (embedding rows are read from it). */
-    enum gr_status (*load)(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err);
+    /* Packs the weights, or takes them from the cache; w may be freed afterwards, its snapshot stays open as long as the device (embedding
+     * rows are read from it). calibration may be NULL when the policy is exact. */
+    enum gr_status (*load)(struct gr_device *dev, const struct gr_weights *w, const struct gr_calibration *calibration,
+                           struct gr_err *err);
     /* action [horizon, max_action] float32: the network's normalised actions. No allocation. */
     enum gr_status (*predict)(struct gr_device *dev, const struct gr_model_input *in, float *action,
                               struct gr_timing *t, const struct gr_tap_sink *taps, struct gr_err *err);
@@ -65,6 +80,10 @@ struct gr_device_ops {
     const char *(*reference_isa)(const struct gr_device *dev); /* kernels of the reference path */
     uint64_t (*weight_bytes)(const struct gr_device *dev);
     struct gr_device_cache (*cache)(const struct gr_device *dev);
+    const struct gr_plan *(*plan)(const struct gr_device *dev); /* of a loaded device */
+    /* The plan that a load with this cfg would find stored, without loading anything. GR_ERR_IO: none. */
+    enum gr_status (*find_plan)(const struct gr_device_cfg *cfg, const struct gr_dims *dims, struct gr_plan *out,
+                                struct gr_err *err);
 };
 
 extern const struct gr_device_ops gr_device_cpu;

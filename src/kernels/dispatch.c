@@ -38,13 +38,25 @@ size_t gr_attention_scratch_bytes(int m, int s, int d)
 
 void gr_kernels_init(struct gr_kernels *table, unsigned flags)
 {
+    *table = (struct gr_kernels){0};
     gr_kernels_scalar(table);
 #if defined(__x86_64__)
-    if (flags & GR_CPU_AVX2) {
-        gr_kernels_avx2(table);
-    }
-    if (flags & GR_CPU_AVX512) {
-        gr_kernels_avx512(table);
+    static const struct {
+        unsigned flag;
+        void (*add)(struct gr_kernels *table);
+    } sets[] = {
+        {GR_CPU_AVX2, gr_kernels_avx2},
+        {GR_CPU_AVXVNNI, gr_kernels_avxvnni},
+        {GR_CPU_AVX512, gr_kernels_avx512},
+        {GR_CPU_AVX512VNNI, gr_kernels_avx512vnni},
+        {GR_CPU_AVX512BF16, gr_kernels_avx512bf16},
+        {GR_CPU_AVX512FP16, gr_kernels_avx512fp16},
+        {GR_CPU_AMX, gr_kernels_amx},
+    };
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        if (flags & sets[i].flag) {
+            sets[i].add(table);
+        }
     }
 #else
     (void)flags;

@@ -105,7 +105,7 @@ static enum gr_status open_device(struct gr_policy *p, const struct gr_weights *
                                 .progress_user = o->progress_user};
     GR_TRY(p->ops->open(&cfg, &p->device, err));
     p->info.threads = cfg.threads;
-    return p->ops->load(p->device, w, err);
+    return p->ops->load(p->device, w, NULL, err);
 }
 
 static enum gr_status make_buffers(struct gr_policy *p, struct gr_err *err)

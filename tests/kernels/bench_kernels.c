@@ -52,7 +52,7 @@ struct gemm_run {
 static void run_gemm(void *context)
 {
     const struct gemm_run *r = context;
-    r->set->gemm(&r->g, 0, r->g.w->panels, r->scratch);
+    r->set->gemm[r->g.w->format](&r->g, 0, r->g.w->panels, r->scratch);
 }
 
 static void bench_gemm(int m, int n, int k, enum gr_mat_format format, enum gr_epilogue epilogue)
@@ -75,7 +75,7 @@ static void bench_gemm(int m, int n, int k, enum gr_mat_format format, enum gr_e
                                    .ldo = epilogue == GR_EPI_SILU_MUL ? n / 2 : n,
                                    .epilogue = epilogue},
                              .scratch = check_scratch(SLOT_SCRATCH, gr_gemm_scratch_bytes(m))};
-        const double peak = check_sets[s].fma_peak(), rate = 2e-9 * m * n * k / median_s(run_gemm, &r);
+        const double peak = check_sets[s].peak[GR_MAT_F32](), rate = 2e-9 * m * n * k / median_s(run_gemm, &r);
         printf("gemm       m %3d n %5d k %4d %s epilogue %d  %-6s %7.1f GFLOP/s  %5.1f %% of %.0f\n", m, n, k,
                format == GR_MAT_F32 ? "f32 " : "bf16", (int)epilogue, check_sets[s].isa, rate, 100.0 * rate / peak,
                peak);
@@ -138,7 +138,8 @@ struct rows_run {
 static void run_rows(void *context)
 {
     const struct rows_run *r = context;
-    r->set->pack_rows(&r->a, r->x, r->a.k, NULL, &r->norm, 0, r->a.m, r->scratch);
+    const struct gr_row_source src = {.x = r->x, .ldx = r->a.k, .norm = &r->norm};
+    r->set->pack_rows[r->a.format](&r->a, &src, 0, r->a.m, r->scratch);
 }
 
 static void bench_rows(int m, int k, enum gr_row_norm_kind kind)

@@ -106,7 +106,7 @@ static void run_in_pieces(const struct gr_kernels *set, const struct gr_gemm *g,
 {
     for (int p = 0; p < g->w->panels;) {
         const int end = p + 1 + check_below(g->w->panels - p);
-        set->gemm(g, p, end, scratch);
+        set->gemm[g->w->format](g, p, end, scratch);
         p = end;
     }
 }
@@ -277,7 +277,8 @@ static void independence(void)
                 memcpy(part_out, b.start + (size_t)first * (size_t)cols, (size_t)m * (size_t)cols * sizeof(float));
                 const struct gr_gemm g = {
                     .w = &b.mat, .a = &acts, .out = part_out, .ldo = cols, .epilogue = all.epilogue};
-                check_sets[s].gemm(&g, 0, b.mat.panels, check_scratch(SLOT_SCRATCH, gr_gemm_scratch_bytes(m)));
+                check_sets[s].gemm[g.w->format](&g, 0, b.mat.panels,
+                                                check_scratch(SLOT_SCRATCH, gr_gemm_scratch_bytes(m)));
                 check_same(s, "row", part_out, b.w + (size_t)first * (size_t)cols, (size_t)m * (size_t)cols);
             }
             b.acts = check_pack_acts(SLOT_ACTS, b.x, all.m, all.k);
@@ -296,7 +297,7 @@ static void not_a_number(void)
         struct product c = {.m = 20, .n = 70, .k = 40, .epilogue = (enum gr_epilogue)e};
         struct buffers b = prepare(&c);
         check_case("%s", epilogue_name[e]);
-        b.acts.data[check_acts_at(&b.acts, 11, 17)] = NAN;
+        ((float *)b.acts.data)[check_acts_at(&b.acts, 11, 17)] = NAN;
         for (int s = 0; s < check_set_count; s++) {
             run(&c, &b, s);
             for (size_t i = 0; i < b.out_count; i++) {

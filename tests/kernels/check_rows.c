@@ -105,7 +105,7 @@ static void compare_packed(int s, const struct gr_acts *a, const float *x, int l
     for (int r = 0; r < a->m; r++) {
         const float *row = x + (size_t)(index != NULL ? index[r] : r) * (size_t)ldx;
         for (int i = 0; i < a->k_pad; i++) {
-            const float got = a->data[check_acts_at(a, r, i)], zero = 0.0f;
+            const float got = ((const float *)a->data)[check_acts_at(a, r, i)], zero = 0.0f;
             double y, tolerance;
             if (r < r0 || r >= r1) {
                 check_true(s, "wrote outside its rows", check_is_canary(got));
@@ -140,8 +140,9 @@ static void check_pack_rows(int m, int k, int with_norm, int with_index)
     for (int s = 0; s < check_set_count; s++) {
         struct gr_acts a = {.m = m, .k = k, .k_pad = gr_pad16(k)};
         a.data = check_floats(SLOT_OUT, (size_t)m * (size_t)a.k_pad);
-        check_sets[s].pack_rows(&a, x, ldx, with_index ? index : NULL, with_norm ? &norm : NULL, r0, r1,
-                                check_scratch(SLOT_SCRATCH, gr_row_scratch_bytes(k)));
+        const struct gr_row_source src = {
+            .x = x, .ldx = ldx, .index = with_index ? index : NULL, .norm = with_norm ? &norm : NULL};
+        check_sets[s].pack_rows[GR_ROWS_F32](&a, &src, r0, r1, check_scratch(SLOT_SCRATCH, gr_row_scratch_bytes(k)));
         check_slots(s);
         compare_packed(s, &a, x, ldx, with_index ? index : NULL, with_norm ? &norm : NULL, r0, r1);
     }
@@ -203,11 +204,12 @@ static void independence(void)
         a.data = check_floats(SLOT_OUT, (size_t)m * (size_t)a.k_pad);
         b.data = check_floats(SLOT_KEEP, (size_t)m * (size_t)a.k_pad);
         void *scratch = check_scratch(SLOT_SCRATCH, gr_row_scratch_bytes(k));
+        const struct gr_row_source src = {.x = x, .ldx = k, .norm = &norm};
         check_case("pack_rows %d rows, k %d", m, k);
         for (int s = 0; s < check_set_count; s++) {
-            check_sets[s].pack_rows(&a, x, k, NULL, &norm, 0, m, scratch);
+            check_sets[s].pack_rows[GR_ROWS_F32](&a, &src, 0, m, scratch);
             for (int r = m - 1; r >= 0; r--) {
-                check_sets[s].pack_rows(&b, x, k, NULL, &norm, r, r + 1, scratch);
+                check_sets[s].pack_rows[GR_ROWS_F32](&b, &src, r, r + 1, scratch);
             }
             check_same(s, "row", a.data, b.data, (size_t)m * (size_t)a.k_pad);
         }
@@ -220,7 +222,7 @@ static void peaks(void)
     check_begin("fma_peak is a rate");
     check_case("one call");
     for (int s = 0; s < check_set_count; s++) {
-        const double rate = check_sets[s].fma_peak();
+        const double rate = check_sets[s].peak[GR_MAT_F32]();
         check_true(s, "between 0.1 and 10000 GFLOP/s", rate > 0.1 && rate < 1e4);
     }
     check_end();

@@ -279,7 +279,7 @@ struct gr_acts check_pack_acts(int slot, const float *x, int m, int k)
     a.data = check_floats(slot, (size_t)m * (size_t)a.k_pad);
     for (int r = 0; r < m; r++) {
         for (int i = 0; i < a.k_pad; i += GR_CHUNK) {
-            float *to = a.data + check_acts_at(&a, r, i);
+            float *to = (float *)a.data + check_acts_at(&a, r, i);
             for (int j = 0; j < GR_CHUNK; j++) {
                 to[j] = i + j < k ? x[(size_t)r * (size_t)k + (size_t)(i + j)] : 0.0f;
             }

@@ -96,7 +96,7 @@ static void product_share(int id, int n, void *arg)
     struct product *p = arg;
     int p0, p1;
     gr_pool_share(id, n, p->g.w->panels, &p0, &p1);
-    p->dev->kernels.gemm(&p->g, p0, p1, p->dev->s.thread[id]);
+    p->dev->kernels.gemm[p->g.w->format](&p->g, p0, p1, p->dev->s.thread[id]);
 }
 
 /* out [m, n] = x [m, k] w + b. */
@@ -105,8 +105,10 @@ static enum gr_status product(struct gr_device *dev, const float *x, int m, int 
 {
     struct cpu_temp_mat w;
     GR_TRY(gr_cpu_temp_mat(dev, src, k, &w, err));
-    struct gr_acts acts = {.m = m, .k = k, .k_pad = gr_pad16(k), .data = dev->s.pack};
-    dev->kernels.pack_rows(&acts, x, k, NULL, NULL, 0, m, dev->s.thread[0]);
+    struct gr_acts acts = {
+        .format = GR_ROWS_F32, .m = m, .k = k, .k_pad = gr_row_pad(GR_ROWS_F32, k), .data = dev->s.pack};
+    const struct gr_row_source rows = {.x = x, .ldx = k};
+    dev->kernels.pack_rows[acts.format](&acts, &rows, 0, m, dev->s.thread[0]);
     struct product p = {.dev = dev, .g = {.w = &w.mat, .a = &acts, .out = out, .ldo = ldo, .epilogue = e}};
     gr_pool_run(dev->pool, product_share, &p);
     gr_big_free(w.block, w.bytes);

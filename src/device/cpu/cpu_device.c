@@ -166,8 +166,10 @@ static void cache_key(const struct gr_device *dev, const struct gr_dims *d, char
         d->dit.text_every, d->dit.time_channels);
 }
 
-static enum gr_status load(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
+static enum gr_status load(struct gr_device *dev, const struct gr_weights *w, const struct gr_calibration *calibration,
+                           struct gr_err *err)
 {
+    (void)calibration;
     if (dev->cfg.cache_dir != NULL) {
         char key[GR_CACHE_KEY_BYTES];
         cache_key(dev, &w->dims, key, sizeof key);

@@ -33,7 +33,8 @@ void gr_cpu_pack(struct cpu_thread *t, const float *x, const int32_t *index, int
     int r0, r1;
     gr_cpu_share(t, m, &r0, &r1);
     t->acts = (struct gr_acts){.m = m, .k = k, .k_pad = gr_pad16(k), .data = t->dev->s.pack};
-    t->run->kernels->pack_rows(&t->acts, x, k, index, norm, r0, r1, t->dev->s.thread[t->id]);
+    const struct gr_row_source src = {.x = x, .ldx = k, .index = index, .norm = norm};
+    t->run->kernels->pack_rows[t->acts.format](&t->acts, &src, r0, r1, t->dev->s.thread[t->id]);
     gr_cpu_barrier(t);
 }
 
@@ -43,7 +44,7 @@ void gr_cpu_gemm(const struct cpu_thread *t, const struct gr_mat *w, const float
     gr_cpu_share(t, w->panels, &p0, &p1);
     const int columns = e == GR_EPI_SILU_MUL ? w->n / 2 : w->n;
     struct gr_gemm g = {.w = w, .a = &t->acts, .bias = bias, .out = out, .ldo = columns, .epilogue = e};
-    t->run->kernels->gemm(&g, p0, p1, t->dev->s.thread[t->id]);
+    t->run->kernels->gemm[w->format](&g, p0, p1, t->dev->s.thread[t->id]);
     gr_cpu_barrier(t);
 }
 

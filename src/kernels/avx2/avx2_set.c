@@ -46,10 +46,11 @@ static double avx2_fma_peak(void)
 void gr_kernels_avx2(struct gr_kernels *table)
 {
     table->isa = "avx2";
-    table->pack_rows = gr_avx2_pack_rows;
+    table->pack_rows[GR_ROWS_F32] = gr_avx2_pack_f32;
     table->norm_rows = gr_avx2_norm_rows;
-    table->gemm = gr_avx2_gemm;
+    table->gemm[GR_MAT_F32] = table->gemm[GR_MAT_BF16] = gr_avx2_gemm;
+    table->gemm_isa[GR_MAT_F32] = table->gemm_isa[GR_MAT_BF16] = "avx2";
     table->attention = gr_avx2_attention;
     table->rms_rope = gr_avx2_rms_rope;
-    table->fma_peak = avx2_fma_peak;
+    table->peak[GR_MAT_F32] = table->peak[GR_MAT_BF16] = avx2_fma_peak;
 }

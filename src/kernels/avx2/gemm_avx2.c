@@ -141,7 +141,7 @@ static void add_block(const struct gr_acts *a, const float *w, int k0, int k, fl
         const struct gr_avx2_product product = {.rows = rows,
                                                 .cols = GR_PANEL,
                                                 .k = k,
-                                                .a = a->data + (size_t)first * (size_t)a->k_pad +
+                                                .a = (const float *)a->data + (size_t)first * (size_t)a->k_pad +
                                                      (size_t)k0 * (size_t)rows,
                                                 .stride = (size_t)rows * GR_CHUNK,
                                                 .w = w,

@@ -116,16 +116,15 @@ static void pack_row(const float *row, int n, int n_pad, const struct gr_row_nor
     }
 }
 
-void gr_avx2_pack_rows(const struct gr_acts *a, const float *x, int ldx, const int32_t *index,
-                       const struct gr_row_norm *norm, int r0, int r1, void *scratch)
+void gr_avx2_pack_f32(const struct gr_acts *a, const struct gr_row_source *src, int r0, int r1, void *scratch)
 {
     (void)scratch; /* a normed row goes to its tile directly */
     for (int t = 0; t < gr_tile_count(a->m); t++) {
         const int first = gr_tile_first(a->m, t), end = gr_tile_first(a->m, t + 1);
-        float *tile = a->data + (size_t)first * (size_t)a->k_pad;
+        float *tile = (float *)a->data + (size_t)first * (size_t)a->k_pad;
         for (int r = first > r0 ? first : r0; r < end && r < r1; r++) {
-            const float *row = x + (size_t)(index != NULL ? index[r] : r) * (size_t)ldx;
-            pack_row(row, a->k, a->k_pad, norm, tile + (size_t)(r - first) * GR_CHUNK,
+            const float *row = src->x + (size_t)(src->index != NULL ? src->index[r] : r) * (size_t)src->ldx;
+            pack_row(row, a->k, a->k_pad, src->norm, tile + (size_t)(r - first) * GR_CHUNK,
                      (size_t)(end - first) * GR_CHUNK);
         }
     }

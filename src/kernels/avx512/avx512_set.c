@@ -56,10 +56,11 @@ static double fma_peak(void)
 void gr_kernels_avx512(struct gr_kernels *table)
 {
     table->isa = "avx512";
-    table->pack_rows = gr_pack_rows_avx512;
+    table->pack_rows[GR_ROWS_F32] = gr_pack_f32_avx512;
     table->norm_rows = gr_norm_rows_avx512;
-    table->gemm = gr_gemm_avx512;
+    table->gemm[GR_MAT_F32] = table->gemm[GR_MAT_BF16] = gr_gemm_avx512;
+    table->gemm_isa[GR_MAT_F32] = table->gemm_isa[GR_MAT_BF16] = "avx512";
     table->attention = gr_attention_avx512;
     table->rms_rope = gr_rms_rope_avx512;
-    table->fma_peak = fma_peak;
+    table->peak[GR_MAT_F32] = table->peak[GR_MAT_BF16] = fma_peak;
 }

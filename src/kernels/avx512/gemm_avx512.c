@@ -191,7 +191,7 @@ static void block_run(const struct gr_gemm *g, int panel, int k0, int k, const c
                      .first_block = k0 == 0};
     for (int i = 0; i < tiles; i++) {
         int row = gr_tile_first(a->m, i), rows = gr_tile_first(a->m, i + 1) - row;
-        t.a = a->data + (size_t)row * a->k_pad + (size_t)k0 * rows;
+        t.a = (const float *)a->data + (size_t)row * a->k_pad + (size_t)k0 * rows;
         t.sums = sums + (size_t)row * GR_PANEL;
         t.prefetch_lines = i * per_step * steps < lines ? per_step : 0;
         t.prefetch = next + (size_t)i * per_step * steps * 64;

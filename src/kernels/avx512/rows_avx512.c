@@ -69,16 +69,16 @@ void gr_norm_rows_avx512(const float *x, int ldx, float *out, int ldo, int cols,
     }
 }
 
-void gr_pack_rows_avx512(const struct gr_acts *a, const float *x, int ldx, const int32_t *index,
-                         const struct gr_row_norm *norm, int r0, int r1, void *scratch)
+void gr_pack_f32_avx512(const struct gr_acts *a, const struct gr_row_source *src, int r0, int r1, void *scratch)
 {
     (void)scratch;
+    const struct gr_row_norm *norm = src->norm;
     const int tiles = gr_tile_count(a->m);
     for (int t = 0; t < tiles; t++) {
         int first = gr_tile_first(a->m, t), end = gr_tile_first(a->m, t + 1), rows = end - first;
         for (int r = first > r0 ? first : r0; r < end && r < r1; r++) {
-            const float *row = x + (size_t)(index != NULL ? index[r] : r) * ldx;
-            float *dst = a->data + (size_t)first * a->k_pad + (size_t)(r - first) * GR_CHUNK;
+            const float *row = src->x + (size_t)(src->index != NULL ? src->index[r] : r) * src->ldx;
+            float *dst = (float *)a->data + (size_t)first * a->k_pad + (size_t)(r - first) * GR_CHUNK;
             struct row_scale s = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
             if (norm != NULL) {
                 s = measure(row, a->k, norm);

@@ -97,7 +97,8 @@ void gr_scalar_gemm(const struct gr_gemm *g, int p0, int p1, void *scratch)
             const float *w = panel_block(g->w, a->k_pad, p, k0, k1, wide);
             for (int t = 0; t < gr_tile_count(a->m); t++) {
                 const int first = gr_tile_first(a->m, t), rows = gr_tile_first(a->m, t + 1) - first;
-                const float *tile = a->data + (size_t)first * (size_t)a->k_pad + (size_t)k0 * (size_t)rows;
+                const float *tile =
+                    (const float *)a->data + (size_t)first * (size_t)a->k_pad + (size_t)k0 * (size_t)rows;
                 for (int r = 0; r < rows; r++) {
                     add_block(tile + (size_t)r * GR_CHUNK, (size_t)rows * GR_CHUNK, w, k1 - k0,
                               sums + (size_t)(first + r) * GR_PANEL);

@@ -45,16 +45,15 @@ void gr_scalar_norm_rows(const float *x, int ldx, float *out, int ldo, int cols,
     }
 }
 
-void gr_scalar_pack_rows(const struct gr_acts *a, const float *x, int ldx, const int32_t *index,
-                         const struct gr_row_norm *norm, int r0, int r1, void *scratch)
+void gr_scalar_pack_f32(const struct gr_acts *a, const struct gr_row_source *src, int r0, int r1, void *scratch)
 {
     for (int t = 0; t < gr_tile_count(a->m); t++) {
         const int first = gr_tile_first(a->m, t), end = gr_tile_first(a->m, t + 1);
-        float *tile = a->data + (size_t)first * (size_t)a->k_pad;
+        float *tile = (float *)a->data + (size_t)first * (size_t)a->k_pad;
         for (int r = first > r0 ? first : r0; r < end && r < r1; r++) {
-            const float *row = x + (size_t)(index != NULL ? index[r] : r) * (size_t)ldx;
-            if (norm != NULL) {
-                norm_row(row, scratch, a->k, norm);
+            const float *row = src->x + (size_t)(src->index != NULL ? src->index[r] : r) * (size_t)src->ldx;
+            if (src->norm != NULL) {
+                norm_row(row, scratch, a->k, src->norm);
                 row = scratch;
             }
             for (int k = 0; k < a->k_pad; k += GR_CHUNK) {

@@ -8,8 +8,7 @@
 
 void gr_scalar_gemm(const struct gr_gemm *g, int p0, int p1, void *scratch);
 void gr_scalar_attention(const struct gr_attention *a, void *scratch);
-void gr_scalar_pack_rows(const struct gr_acts *a, const float *x, int ldx, const int32_t *index,
-                         const struct gr_row_norm *norm, int r0, int r1, void *scratch);
+void gr_scalar_pack_f32(const struct gr_acts *a, const struct gr_row_source *src, int r0, int r1, void *scratch);
 void gr_scalar_norm_rows(const float *x, int ldx, float *out, int ldo, int cols, const struct gr_row_norm *norm, int r0,
                          int r1);
 void gr_scalar_rms_rope(float *x, int ldx, int heads, int dh, const float *gamma, float eps, const float *cos,

@@ -38,10 +38,11 @@ static double scalar_fma_peak(void)
 void gr_kernels_scalar(struct gr_kernels *table)
 {
     table->isa = "scalar";
-    table->pack_rows = gr_scalar_pack_rows;
+    table->pack_rows[GR_ROWS_F32] = gr_scalar_pack_f32;
     table->norm_rows = gr_scalar_norm_rows;
-    table->gemm = gr_scalar_gemm;
+    table->gemm[GR_MAT_F32] = table->gemm[GR_MAT_BF16] = gr_scalar_gemm;
+    table->gemm_isa[GR_MAT_F32] = table->gemm_isa[GR_MAT_BF16] = "scalar";
     table->attention = gr_scalar_attention;
     table->rms_rope = gr_scalar_rms_rope;
-    table->fma_peak = scalar_fma_peak;
+    table->peak[GR_MAT_F32] = table->peak[GR_MAT_BF16] = scalar_fma_peak;
 }
