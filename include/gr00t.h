@@ -4,8 +4,8 @@
  *
  *     gr_policy_open -> gr_policy_info -> gr_chunk_new -> gr_policy_predict ... -> gr_chunk_free, gr_policy_close
  *
- * Data flows one way: observation in, chunk out. A policy computes one predict at a time; calls on one
- * policy must not overlap (different policies are independent). Nothing here prints, exits or reads the
+ * Data flows one way: observation in, chunk out. A policy computes one predict at a time; calls on one policy must not overlap, but for
+ * gr_policy_encode and gr_policy_set_cancel (different policies are independent). Nothing here prints, exits or reads the
  * environment. All strings are UTF-8. Functions that fail return a status and fill `err` (never NULL). */
 #ifndef GR00T_H
 #define GR00T_H
@@ -73,10 +73,11 @@ struct gr_group {
 
 /* A chunk of the served number formats against the exact one, on an observation the policy made itself. */
 struct gr_fidelity {
-    double pcc, pcc_slice; /* physical actions; normalised chunk */
-    double max_abs;        /* radians */
-    double worst_pcc;      /* of the action groups */
-    const char *worst_group;
+    double pcc, pcc_slice;   /* physical actions; normalised chunk; NaN: constant */
+    double max_abs;          /* radians */
+    double worst_pcc;        /* of the action groups, without those that pass by their difference alone */
+    const char *worst_group; /* "": all pass by their differences */
+    bool gate;               /* false: took no part in the choice */
     bool pass;
 };
 
@@ -103,8 +104,8 @@ struct gr_info {
     const char *precision;       /* what is served: "mixed" */
     const char *precision_step;  /* exactly: may lie between two names, "mixed, llm 8" */
     const char *half;            /* "f16", "bf16p", "i16": 16-bit format of this CPU */
-    int n_fidelity;              /* 0 for exact; else 3: the first two were the gate */
-    struct gr_fidelity fidelity[3];
+    int n_fidelity;              /* 0 for exact; else 5, the third one for the report */
+    struct gr_fidelity fidelity[5];
     double load_ms;
     char weights_digest[65]; /* identifies the weights: hex SHA-256 over all tensor headers and sampled blocks */
     enum gr_cache_state cache;
@@ -132,6 +133,7 @@ struct gr_timing {
     double device;                        /* all device stages */
     double decode_actions;
     double total;
+    int n_prefix; /* not a time: rows of the language model that were taken from the prefix cache */
 };
 
 /* One answer; memory from gr_chunk_new, reused by each predict. */
@@ -177,6 +179,26 @@ const struct gr_info *gr_policy_info(const struct gr_policy *policy);
  * `out` must come from gr_chunk_new of the same policy; its contents are undefined on failure. */
 enum gr_status gr_policy_predict(struct gr_policy *policy, const struct gr_observation *obs, struct gr_chunk *out,
                                  struct gr_err *err);
+
+/* The two halves of a predict, so that the next observation is made ready while one is computed:
+ *
+ *     gr_policy_encode(policy, obs, request) ; any thread      gr_policy_predict_encoded(policy, request, chunk) ; the computing thread
+ *
+ * A request is memory for one encoded observation: gr_policy_encode fills it, any number of gr_policy_predict_encoded read it. It must not
+ * be filled while it is read; two that alternate are enough. Free it before or after its policy is closed. */
+struct gr_encoded;
+enum gr_status gr_policy_encoded_new(const struct gr_policy *policy, struct gr_encoded **out,
+                                     struct gr_err *err); /* GR_ERR_NOMEM */
+void gr_encoded_free(struct gr_encoded *request);         /* NULL is allowed */
+
+/* Image chain, tokenizer, state and noise of obs into request, which keeps nothing of obs. Safe from any thread, also while a
+ * predict of the same policy runs; allocates nothing. GR_ERR_INPUT: the observation is wrong; GR_ERR_BUSY: cancelled. */
+enum gr_status gr_policy_encode(struct gr_policy *policy, const struct gr_observation *obs, struct gr_encoded *request,
+                                struct gr_err *err);
+
+/* Computes the chunk: same bits and statuses as gr_policy_predict with that observation. timing.encode is what gr_policy_encode took. */
+enum gr_status gr_policy_predict_encoded(struct gr_policy *policy, const struct gr_encoded *request,
+                                         struct gr_chunk *out, struct gr_err *err);
 
 /* While set, a running predict ends at the next layer and new ones at once, both with GR_ERR_BUSY. Safe from any thread. */
 void gr_policy_set_cancel(struct gr_policy *policy, bool cancel);

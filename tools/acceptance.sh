@@ -3,7 +3,8 @@
 #
 # The long checks, one row each, and a report in docs/acceptance/DATE.md with machine and commit.
 # In: ./gr00t in build/, the case lists in GR00T_SHARED (default ../shared). Out: a line per row, the report, exit code 1 when a row failed.
-# A row whose tool or data is absent says "skipped: why". The full-size rows need about 7 GB of disk and 12 GB of memory.
+# A row whose tool or data is absent says "skipped: why". The full-size rows need about 7 GB of disk and 12 GB of memory;
+# fidelity keeps the packed weights of six policies, some 20 GB more, so that a second run takes minutes.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 exec </dev/null
@@ -11,14 +12,14 @@ exec </dev/null
 usage() {
     cat <<EOF
 usage: tools/acceptance.sh [--only ROW[,ROW...]] [--seconds N] [--threads N] [--dir DIR] [--no-report]
-  rows: tests tiny synth goldens random fuzz bench service
+  rows: tests tiny synth goldens fidelity random fuzz bench service
   --seconds N   time of each fuzz target (60); those that read a client's bytes get ten times as much
-  --threads N   threads of goldens and bench (2)
+  --threads N   threads of goldens, fidelity and bench (2)
   --dir DIR     folder for snapshots and logs (build/acceptance); a full-size snapshot found there is used again
 EOF
 }
 
-rows=tests,tiny,synth,goldens,random,fuzz,bench,service seconds=60 threads=2 work=build/acceptance report=yes
+rows=tests,tiny,synth,goldens,fidelity,random,fuzz,bench,service seconds=60 threads=2 work=build/acceptance report=yes
 while [ $# -gt 0 ]; do
     case $1 in
     --only) rows=${2:?}; shift ;;
@@ -112,6 +113,19 @@ row_goldens() {
     run check_full "$gr00t" check "$full" "$shared"/spec/goldens_full/*/ --threads "$threads"
     judge "goldens full" $? "$(last check_full), $took s"
     unset GR00T_TOKENIZER_DIR
+}
+
+# Every policy on every golden case; on each kernel set where the case is small.
+row_fidelity() {
+    export GR00T_BIN=$PWD/build/src/gr00t
+    rm -f "$work"/fidelity_*.log
+    run fidelity_small "$python" tools/fidelity.py --only demo,tiny
+    judge "accuracy, demo and tiny" $? "$(last fidelity_small), $took s"
+    if have_shared "accuracy, full size" && need_full "accuracy, full size"; then
+        run fidelity_full "$python" tools/fidelity.py --only full --full "$full" --cache "$work/cache" --threads "$threads"
+        judge "accuracy, full size" $? "$(last fidelity_full), $took s"
+    fi
+    unset GR00T_BIN
 }
 
 row_random() {
@@ -231,6 +245,10 @@ if [ $report = yes ]; then
         printf '%s\n' "${table[@]}"
         echo
         echo "$passed passed, $failed failed, $skipped skipped."
+        if [[ ,$rows, == *,fidelity,* ]]; then
+            printf '\n## Accuracy of every policy\n\nPCC and max|d| against the fp32 reference.\n\n'
+            cat "$work"/fidelity_{small,full}.log 2>/dev/null | grep -E '^(\||#|Actions |outside|$)'
+        fi
         if [ -s "$work/bench.log" ] && [[ ,$rows, == *,bench,* ]]; then
             printf '\n## bench engine\n\n```\n'
             sed "s|$work/||g" "$work/bench.log" # the report names no folder of a machine

@@ -39,7 +39,8 @@ THIRD_PARTY = {
     r"microhttpd\.h": ["src/server/http_conn.h"],
     r"cairo\.h": ["src/cli/plot_cairo.c"],
     r"curl/.*": ["src/net/http_client.c"],
-    r"[a-z0-9]*mmintrin\.h": ["src/kernels/avx2/", "src/kernels/avx512/"],
+    r"[a-z0-9]*mmintrin\.h": [f"src/kernels/{s}/" for s in (
+        "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "avx512fp16", "amx")],
     r"pcre2\.h": [],
     r"cmocka\.h": [],
 }

@@ -1,34 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * thread_pool.c: persistent SPMD pool with a central barrier.
+ * thread_pool.c: persistent SPMD pool: barrier, and a division of work in which the quick help the slow.
  *
- * A waiter spins for some tenths of a millisecond, because two barriers a matrix product make sleeping too slow, then
- * sleeps on a futex, because unbounded spinning on a busy machine takes the CPU from the thread it waits for. */
+ * Barrier. Each thread counts its barriers in a word on a cache line of its own and looks at the words of the others: one
+ * line travels each way, where a common counter needs four transfers. Up to RADIX threads look at all others; more go
+ * round by round, thread i looking at i - RADIX^round, i - 2 RADIX^round, ... (a dissemination barrier).
+ * A waiter spins for a time, because a predict has more than a thousand barriers and sleeping costs some 30 us, then sleeps
+ * on a futex, because on a busy machine it may hold the CPU that the thread it waits for needs. */
 #include "base/thread_pool.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "base/thread.h"
 
-enum { CACHE_LINE = 64, SPIN_PAUSES = 8000 /* 0.1 to 0.3 ms, by the length of the CPU's pause */ };
+enum { CACHE_LINE = 64, RADIX = 8 };
+/* Pauses before a waiter sleeps, 10 to 45 ns each by the CPU: at most 0.1 to 0.4 ms, on a busy machine as few as 3 to 11 us. */
+enum { SPIN_MAX = 8000, SPIN_MIN = 250, PROBE = 64 };
 
-/* job_seq and barrier_seq are futex words: each goes up by one (and wraps) and wakes whoever waits for the change. */
+/* What is left of a thread's run of items, in one word: [product:16][first:24][end:24]. */
+enum { ITEM_BITS = 24, ITEM_MASK = (1 << ITEM_BITS) - 1, PRODUCT_MASK = 0xffff };
+_Static_assert((int)GR_POOL_ITEMS_MAX <= (int)ITEM_MASK, "items do not fit their bits");
+
+struct seat {
+    _Alignas(CACHE_LINE) _Atomic unsigned arrived; /* rounds of barriers entered, wraps */
+    _Alignas(CACHE_LINE) _Atomic uint64_t left;    /* of this thread's run */
+    /* Known to the thread alone. */
+    _Alignas(CACHE_LINE) int spin; /* pauses before it sleeps in a barrier */
+    unsigned waits;
+    unsigned product;         /* calls of gr_pool_split */
+    int items, grain, victim; /* of the product; whose run it takes from, -1: nothing is left */
+};
+
 struct gr_pool {
-    _Alignas(CACHE_LINE) _Atomic unsigned job_seq;
-    _Alignas(CACHE_LINE) _Atomic unsigned barrier_seq;
-    _Alignas(CACHE_LINE) _Atomic int arrived;
-    _Alignas(CACHE_LINE) _Atomic int sleepers;
-    _Alignas(CACHE_LINE) gr_pool_fn fn; /* published by job_seq */
+    _Alignas(CACHE_LINE) _Atomic unsigned job_seq; /* jobs started, wraps */
+    _Alignas(CACHE_LINE) _Atomic unsigned asleep; /* somebody may sleep: whoever changes what is waited for wakes all */
+    _Atomic unsigned wakes;                       /* the futex word */
+    _Alignas(CACHE_LINE) gr_pool_fn fn;           /* published by job_seq */
     void *arg;
     bool quit;
-    int threads, started;
+    int threads, started, rounds, spin_max;
+    struct seat *seats;
     pthread_t *handles;
 };
 
@@ -36,6 +56,9 @@ struct worker_arg {
     struct gr_pool *pool;
     int id;
 };
+
+/* The thread's number in the job that it runs. A thread is in one job at a time. */
+static _Thread_local int self;
 
 static void cpu_pause(void)
 {
@@ -46,50 +69,76 @@ static void cpu_pause(void)
 #endif
 }
 
-static void wait_for_change(struct gr_pool *pool, _Atomic unsigned *word, unsigned old)
+/* Wakes whoever sleeps. A sleeper sets `asleep` before its last look at the word that it waits for, so either it sees what
+ * the caller has just written there, or the caller sees `asleep`. */
+static void wake(struct gr_pool *pool)
 {
-    for (int i = 0; i < SPIN_PAUSES; i++) {
-        if (atomic_load_explicit(word, memory_order_acquire) != old) {
-            return;
+    if (atomic_load(&pool->asleep) != 0 && atomic_exchange(&pool->asleep, 0) != 0) {
+        atomic_fetch_add(&pool->wakes, 1);
+        syscall(SYS_futex, (unsigned *)&pool->wakes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    }
+}
+
+static bool reached(_Atomic unsigned *word, unsigned target) { return (int)(atomic_load(word) - target) >= 0; }
+
+/* False: the spin ended first, and the thread slept. */
+static bool wait_for(struct gr_pool *pool, _Atomic unsigned *word, unsigned target, int spin)
+{
+    for (int i = 0; i < spin; i++) {
+        if (reached(word, target)) {
+            return true;
         }
         cpu_pause();
     }
-    atomic_fetch_add(&pool->sleepers, 1);
-    while (atomic_load(word) == old) {
-        syscall(SYS_futex, (unsigned *)word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+    for (;;) {
+        unsigned wakes = atomic_load(&pool->wakes);
+        atomic_store(&pool->asleep, 1);
+        if (reached(word, target)) {
+            return false;
+        }
+        syscall(SYS_futex, (unsigned *)&pool->wakes, FUTEX_WAIT_PRIVATE, wakes, NULL, NULL, 0);
     }
-    atomic_fetch_sub(&pool->sleepers, 1);
 }
 
-static void advance(struct gr_pool *pool, _Atomic unsigned *word)
+/* Each wait that ends in sleep halves the next spin: with a busy process on one of two CPUs a predict of the demo network took 6 times as
+ * long with the full spin always, so it is 1.7 times. Each success doubles it, and now and then the full time is tried,
+ * or a spin too short for the ordinary wait would stay so. */
+static void wait_in_barrier(struct gr_pool *pool, _Atomic unsigned *word, unsigned target, struct seat *me)
 {
-    atomic_fetch_add(word, 1);
-    /* A waiter adds itself to `sleepers` before its last look at the word, so either it sees the new value or we see it. */
-    if (atomic_load(&pool->sleepers) > 0) {
-        syscall(SYS_futex, (unsigned *)word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-    }
+    int spin = ++me->waits % PROBE == 0 ? pool->spin_max : me->spin;
+    spin = wait_for(pool, word, target, spin) ? 2 * spin : me->spin / 2;
+    spin = spin < SPIN_MIN ? SPIN_MIN : spin;
+    me->spin = spin > pool->spin_max ? pool->spin_max : spin;
 }
 
 void gr_pool_barrier(struct gr_pool *pool)
 {
-    if (pool->threads == 1) {
-        return;
+    const int id = self, n = pool->threads;
+    struct seat *me = &pool->seats[id];
+    long step = 1;
+    for (int round = 0; round < pool->rounds; round++, step *= RADIX) {
+        const unsigned target = atomic_fetch_add(&me->arrived, 1) + 1;
+        if (pool->rounds > 1) {
+            wake(pool);
+        }
+        for (long j = 1; j < RADIX && j * step < n; j++) {
+            long other = id - j * step;
+            _Atomic unsigned *word = &pool->seats[other < 0 ? other + n : other].arrived;
+            if (!reached(word, target)) {
+                wait_in_barrier(pool, word, target, me);
+            }
+        }
     }
-    unsigned seq = atomic_load(&pool->barrier_seq);
-    if (atomic_fetch_add(&pool->arrived, 1) == pool->threads - 1) {
-        atomic_store(&pool->arrived, 0);
-        advance(pool, &pool->barrier_seq);
-    } else {
-        wait_for_change(pool, &pool->barrier_seq, seq);
-    }
+    wake(pool); /* with one round, the last to arrive comes here without waiting */
 }
 
 static void *worker(void *p)
 {
     struct worker_arg arg = *(struct worker_arg *)p;
     free(p);
-    for (unsigned seq = 0;; seq++) {
-        wait_for_change(arg.pool, &arg.pool->job_seq, seq);
+    self = arg.id;
+    for (unsigned job = 1;; job++) {
+        (void)wait_for(arg.pool, &arg.pool->job_seq, job, arg.pool->spin_max);
         if (arg.pool->quit) {
             return NULL;
         }
@@ -98,12 +147,23 @@ static void *worker(void *p)
     }
 }
 
-static void stop(struct gr_pool *pool)
+static void start_job(struct gr_pool *pool)
 {
-    pool->quit = true;
-    advance(pool, &pool->job_seq);
-    for (int i = 0; i < pool->started; i++) {
-        pthread_join(pool->handles[i], NULL);
+    atomic_fetch_add(&pool->job_seq, 1);
+    wake(pool);
+}
+
+static void release(struct gr_pool *pool)
+{
+    if (pool != NULL) {
+        pool->quit = true;
+        start_job(pool);
+        for (int i = 0; i < pool->started; i++) {
+            pthread_join(pool->handles[i], NULL);
+        }
+        free(pool->seats);
+        free(pool->handles);
+        free(pool);
     }
 }
 
@@ -113,13 +173,23 @@ enum gr_status gr_pool_new(int threads, struct gr_pool **out, struct gr_err *err
         return gr_fail(err, GR_ERR_USAGE, "%d threads asked for, supported: 1..%d", threads, GR_POOL_THREADS_MAX);
     }
     struct gr_pool *pool = aligned_alloc(CACHE_LINE, sizeof *pool);
+    struct seat *seats = aligned_alloc(CACHE_LINE, (size_t)threads * sizeof *seats);
     pthread_t *handles = calloc((size_t)threads, sizeof *handles);
-    if (pool == NULL || handles == NULL) {
+    if (pool == NULL || seats == NULL || handles == NULL) {
         free(pool);
+        free(seats);
         free(handles);
         return gr_fail(err, GR_ERR_NOMEM, "no memory for a pool of %d threads", threads);
     }
-    *pool = (struct gr_pool){.threads = threads, .handles = handles};
+    /* More threads than CPUs: whoever spins keeps another from working. */
+    const int spin = threads > gr_cpu_count() ? 0 : SPIN_MAX;
+    *pool = (struct gr_pool){.threads = threads, .handles = handles, .seats = seats, .spin_max = spin};
+    for (long reach = 1; reach < threads; reach *= RADIX) {
+        pool->rounds++;
+    }
+    for (int i = 0; i < threads; i++) {
+        seats[i] = (struct seat){.spin = spin};
+    }
     for (int i = 1; i < threads; i++) {
         struct worker_arg *arg = malloc(sizeof *arg);
         int failed = arg == NULL;
@@ -129,9 +199,7 @@ enum gr_status gr_pool_new(int threads, struct gr_pool **out, struct gr_err *err
         }
         if (failed) {
             free(arg);
-            stop(pool);
-            free(handles);
-            free(pool);
+            release(pool);
             return gr_fail(err, GR_ERR_NOMEM, "thread %d of %d could not be started; try --threads 1", i + 1, threads);
         }
         pool->started++;
@@ -140,32 +208,117 @@ enum gr_status gr_pool_new(int threads, struct gr_pool **out, struct gr_err *err
     return GR_OK;
 }
 
-void gr_pool_free(struct gr_pool *pool)
-{
-    if (pool != NULL) {
-        stop(pool);
-        free(pool->handles);
-        free(pool);
-    }
-}
+void gr_pool_free(struct gr_pool *pool) { release(pool); }
 
 int gr_pool_threads(const struct gr_pool *pool) { return pool->threads; }
 
 void gr_pool_run(struct gr_pool *pool, gr_pool_fn fn, void *arg)
 {
+    const int outer = self;
+    self = 0;
     if (pool->threads == 1) {
         fn(0, 1, arg);
-        return;
+    } else {
+        pool->fn = fn;
+        pool->arg = arg;
+        start_job(pool);
+        fn(0, pool->threads, arg);
+        gr_pool_barrier(pool);
     }
-    pool->fn = fn;
-    pool->arg = arg;
-    advance(pool, &pool->job_seq);
-    fn(0, pool->threads, arg);
-    gr_pool_barrier(pool);
+    self = outer;
 }
 
 void gr_pool_share(int id, int n, int items, int *first, int *end)
 {
     *first = (int)((long)items * id / n);
     *end = (int)((long)items * (id + 1) / n);
+}
+
+/* ---- items that go to whoever is free ----
+ *
+ * The word of a thread says what is left of its run: it takes from the front, others from the end, both by compare and
+ * exchange. The number of the product in it tells a word of an earlier product, which stands for a whole run: so
+ * what a thread left that has not even begun can be taken too, and nothing needs a barrier of its own to be reset. */
+
+static uint64_t run_word(unsigned product, int first, int end)
+{
+    return (uint64_t)(product & PRODUCT_MASK) << 2 * ITEM_BITS | (uint64_t)(unsigned)first << ITEM_BITS |
+           (uint64_t)(unsigned)end;
+}
+
+static int run_first(uint64_t run) { return (int)(run >> ITEM_BITS & ITEM_MASK); }
+
+static int run_end(uint64_t run) { return (int)(run & ITEM_MASK); }
+
+/* What is left of the run of thread `id` in the product that `me` is at. */
+static uint64_t run_left(const struct gr_pool *pool, const struct seat *me, int id, uint64_t word)
+{
+    if (word >> 2 * ITEM_BITS == (me->product & PRODUCT_MASK)) {
+        return word;
+    }
+    int first, end;
+    gr_pool_share(id, pool->threads, me->items, &first, &end);
+    return run_word(me->product, first, end);
+}
+
+void gr_pool_split(struct gr_pool *pool, int items, int grain)
+{
+    assert(items >= 0 && items <= GR_POOL_ITEMS_MAX && grain >= 1);
+    struct seat *me = &pool->seats[self];
+    me->product++;
+    me->items = items;
+    me->grain = grain;
+    me->victim = self;
+    /* Also when the run is empty, or the numbers would wrap unseen. A failure means that a quicker thread has written it. */
+    uint64_t word = atomic_load(&me->left);
+    (void)atomic_compare_exchange_strong(&me->left, &word, run_left(pool, me, self, word));
+}
+
+/* Takes from the run of thread `from`; false when it is empty. */
+static bool take(struct gr_pool *pool, const struct seat *me, int from, int *first, int *end)
+{
+    const bool own = from == self;
+    _Atomic uint64_t *left = &pool->seats[from].left;
+    uint64_t old = atomic_load(left), rest;
+    do {
+        const uint64_t run = run_left(pool, me, from, old);
+        const int a = run_first(run), b = run_end(run), n = b - a;
+        if (n == 0) {
+            return false;
+        }
+        /* Half of its own: few calls of the kernel, and still something to give away. */
+        int some = !own ? me->grain : pool->threads == 1 ? n : (n + 1) / 2;
+        some = some < me->grain ? me->grain : some;
+        some = some > n ? n : some;
+        *first = own ? a : b - some;
+        *end = *first + some;
+        rest = own ? run_word(me->product, *end, b) : run_word(me->product, a, *first);
+    } while (!atomic_compare_exchange_weak(left, &old, rest));
+    return true;
+}
+
+/* The thread with most left to do; -1: nothing is left. */
+static int slowest(const struct gr_pool *pool, const struct seat *me)
+{
+    int most = 0, which = -1;
+    for (int i = 0; i < pool->threads; i++) {
+        const uint64_t run = run_left(pool, me, i, atomic_load(&pool->seats[i].left));
+        if (run_end(run) - run_first(run) > most) {
+            most = run_end(run) - run_first(run);
+            which = i;
+        }
+    }
+    return which;
+}
+
+bool gr_pool_next(struct gr_pool *pool, int *first, int *end)
+{
+    struct seat *me = &pool->seats[self];
+    while (me->victim >= 0) {
+        if (take(pool, me, me->victim, first, end)) {
+            return true;
+        }
+        me->victim = slowest(pool, me);
+    }
+    return false;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_meter.h: what a bench needs beside a clock: medians, the multiply-add peak of this moment, other processes' CPU time. */
+ * bench_meter.h: what a bench needs beside a clock: medians, the multiply and memory rates of this moment, other processes' CPU time. */
 #ifndef GR_CLI_BENCH_METER_H
 #define GR_CLI_BENCH_METER_H
 
@@ -13,8 +13,21 @@ struct gr_spread {
 /* Sorts values[0 .. n) in place. n >= 1. The median of an even number is the mean of the two middle ones. */
 struct gr_spread gr_spread_of(double *values, int n);
 
-/* GFLOP/s of all threads of the pool at once. */
-double gr_meter_peak(struct gr_pool *pool, const struct gr_kernels *kernels);
+/* What all threads reach at once, at one moment. */
+struct gr_meter_rates {
+    double gops
+        [GR_MAT_FORMATS]; /* sum over the threads: multiply instruction of each format, Gop/s; 0: the table has none */
+    double ghz[GR_MAT_FORMATS]; /* mean clock of the threads directly behind that loop; 0: unknown */
+    double gbytes;              /* reading memory, GB/s */
+};
+
+struct gr_meter;
+/* Takes a buffer of 256 MiB to read. flags: enum gr_cpu_flags of the kernels. GR_ERR_NOMEM. */
+enum gr_status gr_meter_open(int threads, unsigned flags, struct gr_meter **out, struct gr_err *err);
+void gr_meter_close(struct gr_meter *meter); /* NULL is allowed */
+const struct gr_kernels *gr_meter_kernels(const struct gr_meter *meter);
+/* Some ten ms a format. */
+struct gr_meter_rates gr_meter_sample(struct gr_meter *meter);
 
 /* CPU time since some moment: of the whole machine from /proc/stat (negative: unknown), and of this process. Seconds. */
 struct gr_meter_cpu {

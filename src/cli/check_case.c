@@ -28,8 +28,11 @@ struct golden_case {
     struct gr_frame frame;
     double *state;
     float *noise, *actions;
+    float *normalized; /* [horizon, max_action_dim]; NULL: not stored in that shape */
     struct gr_observation obs;
 };
+
+static bool is_exact(const struct gr_info *info) { return strcmp(info->precision, "exact") == 0; }
 
 static void free_case(struct golden_case *c)
 {
@@ -41,6 +44,7 @@ static void free_case(struct golden_case *c)
     free(c->state);
     free(c->noise);
     free(c->actions);
+    free(c->normalized);
 }
 
 /* A damaged case is a wrong input, whatever its reader calls it. */
@@ -148,6 +152,30 @@ static enum gr_status read_noise(const char *dir, const struct gr_info *info, st
     return GR_OK;
 }
 
+/* What the network itself must give. Bounds of taps do without it, the verdict on the actions does not. */
+static enum gr_status read_normalized(const char *dir, const struct gr_info *info, struct golden_case *c,
+                                      struct gr_err *err)
+{
+    const struct gr_tensor *t = gr_safetensors_find(c->taps, "action_pred");
+    const size_t count = (size_t)info->horizon * (size_t)info->max_action_dim;
+    const bool floats = t != NULL && (t->dtype == GR_F32 || t->dtype == GR_BF16 || t->dtype == GR_F16);
+    if (!floats || t->bytes != count * gr_dtype_bytes(t->dtype)) {
+        return is_exact(info) ? GR_OK
+                              : gr_fail(err, GR_ERR_INPUT,
+                                        "%s/taps_fp32.safetensors: the policy %s is judged by action_pred, "
+                                        "which must be %d x %d floats",
+                                        dir, info->precision, info->horizon, info->max_action_dim);
+    }
+    c->normalized = malloc(count * sizeof *c->normalized);
+    if (c->normalized == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for action_pred");
+    }
+    for (size_t i = 0; i < count; i++) {
+        c->normalized[i] = gr_tensor_f32(t, i);
+    }
+    return GR_OK;
+}
+
 static enum gr_status read_case(const char *dir, const struct gr_info *info, struct golden_case *c, struct gr_err *err)
 {
     char what[GR_PATH_BYTES];
@@ -163,6 +191,7 @@ static enum gr_status read_case(const char *dir, const struct gr_info *info, str
     }
     GR_TRY(gr_obs_state_parse(gr_json_get(c->obs_json, "state"), what, info, c->state, err));
     GR_TRY(gr_golden_read(dir, info, &c->actions, err));
+    GR_TRY(read_normalized(dir, info, c, err));
     const struct gr_json *text = gr_json_get(c->obs_json, "instruction");
     if (gr_json_kind(text) != GR_JSON_STRING) {
         return gr_fail(err, GR_ERR_INPUT, "%s: instruction must be a text", what);
@@ -207,11 +236,13 @@ static enum gr_status list_rows(const struct golden_case *c, struct gr_check_res
         struct gr_check_row *row = &out->rows[out->n++];
         snprintf(row->name, sizeof row->name, "%s", t->name);
         row->kind = input ? GR_CHECK_EQUAL : GR_CHECK_TAP;
+        row->judged = input || !out->by_actions;
         row->stored = t;
     }
     struct gr_check_row *row = &out->rows[out->n++];
     snprintf(row->name, sizeof row->name, "actions");
     row->kind = GR_CHECK_ACTIONS;
+    row->judged = true;
     return GR_OK;
 }
 
@@ -269,7 +300,7 @@ static void judge(struct gr_check_row *row, const float *data, int rows, int col
         want[i] = stored_value(t, i);
     }
     row->diff = gr_compare(data, ld, want, cols, rows, cols);
-    row->load = use_of_bound(row);
+    row->load = row->judged ? use_of_bound(row) : 0.0;
     row->ok = row->load <= 1.0; /* false for NaN as well */
     free(want);
 }
@@ -286,6 +317,29 @@ static void put_tap(void *user, const char *name, const float *data, int rows, i
     }
 }
 
+static enum gr_status judge_actions(const struct gr_policy *policy, const struct golden_case *c,
+                                    const struct gr_chunk *chunk, struct gr_check_result *out, struct gr_err *err)
+{
+    const struct gr_config *config = gr_policy_config(policy);
+    const struct gr_info *info = gr_policy_info(policy);
+    out->verdict = (struct gr_verdict){.pcc_slice = NAN};
+    out->groups = calloc((size_t)info->n_action_groups, sizeof *out->groups);
+    if (out->groups == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for %d groups", info->n_action_groups);
+    }
+    out->n_groups = info->n_action_groups;
+    for (int g = 0; g < out->n_groups; g++) {
+        out->groups[g].name = info->action_groups[g].name;
+        out->groups[g].dim = info->action_groups[g].dim;
+        gr_judge_group(config, g, c->actions, chunk->actions, &out->groups[g].verdict);
+    }
+    if (c->normalized != NULL) {
+        gr_judge_chunks(config, c->actions, chunk->actions, c->normalized, chunk->normalized, GR_JUDGE_PCC,
+                        &out->verdict);
+    }
+    return GR_OK;
+}
+
 static void sum_up(const struct golden_case *c, const struct gr_chunk *chunk, struct gr_check_result *out)
 {
     struct gr_check_row *actions = &out->rows[out->n - 1];
@@ -294,6 +348,9 @@ static void sum_up(const struct golden_case *c, const struct gr_chunk *chunk, st
     actions->cols = chunk->dim;
     actions->diff = gr_compare(chunk->actions, chunk->dim, c->actions, chunk->dim, chunk->steps, chunk->dim);
     actions->load = use_of_bound(actions);
+    if (out->by_actions) {
+        actions->load = out->verdict.pass ? fmin(1.0, (1.0 - out->verdict.pcc) / (1.0 - GR_JUDGE_PCC)) : INFINITY;
+    }
     actions->ok = actions->load <= 1.0;
     double worst = -1.0;
     for (int i = 0; i < out->n; i++) {
@@ -318,7 +375,7 @@ enum gr_status gr_check_case(struct gr_policy *policy, const char *case_dir, str
     struct golden_case c = {0};
     struct gr_chunk *chunk = NULL;
     struct gr_tap_sink sink = {put_tap, out};
-    *out = (struct gr_check_result){0};
+    *out = (struct gr_check_result){.by_actions = !is_exact(gr_policy_info(policy))};
     enum gr_status status = read_case(case_dir, gr_policy_info(policy), &c, err);
     if (status != GR_OK || (status = read_length(case_dir, &c, "seq_len", &out->want_tokens, err)) != GR_OK ||
         (status = read_length(case_dir, &c, "n_text", &out->want_text, err)) != GR_OK ||
@@ -330,6 +387,9 @@ enum gr_status gr_check_case(struct gr_policy *policy, const char *case_dir, str
         goto out;
     }
     out->ms = gr_clock_ms() - start;
+    if ((status = judge_actions(policy, &c, chunk, out, err)) != GR_OK) {
+        goto out;
+    }
     sum_up(&c, chunk, out);
 out:
     for (int i = 0; i < out->n; i++) {
@@ -343,5 +403,6 @@ out:
 void gr_check_result_free(struct gr_check_result *result)
 {
     free(result->rows);
+    free(result->groups);
     *result = (struct gr_check_result){0};
 }

@@ -8,25 +8,23 @@
 #include <string.h>
 
 #include "base/fs.h"
-#include "cli/cli.h"
 #include "base/jsonout.h"
+#include "cli/cli.h"
+#include "cli/plan_text.h"
 #include "cli/settings.h"
 #include "cli/table.h"
+#include "policy/policy.h"
 
 enum { UNUSED_SHOWN = 12, IGNORED_SHOWN = 8 };
 
 struct options {
     bool json;
-    const char *embodiment;
+    struct gr_engine_flags engine;
 };
 
 static const struct gr_arg args[] = {
     {.name = "json", .kind = GR_ARG_FLAG, .offset = offsetof(struct options, json), .help = "print JSON"},
-    {.name = "embodiment",
-     .kind = GR_ARG_STRING,
-     .offset = offsetof(struct options, embodiment),
-     .value = "TAG",
-     .help = "robot to describe in full [GR00T_EMBODIMENT, gr1]"},
+    GR_ENGINE_ARGS(struct options, engine),
 };
 
 static const char *mode_name(enum gr_norm_mode mode)
@@ -274,7 +272,8 @@ static void json_tensors(struct gr_jw *w, const struct gr_inspect *in)
     json_strings(w, "unused_tensors", in->unused, in->n_unused);
 }
 
-static void json_all(const char *dir, const struct gr_inspect *in, const char *tokenizer, struct gr_buf *out)
+static void json_all(const char *dir, const struct gr_inspect *in, const char *tokenizer, const struct gr_plan *plan,
+                     struct gr_buf *out)
 {
     struct gr_jw w = {.out = out};
     gr_jw_object(&w);
@@ -287,7 +286,47 @@ static void json_all(const char *dir, const struct gr_inspect *in, const char *t
         gr_jw_put_u64(&w, in->files[i].name, in->files[i].bytes);
     }
     gr_jw_end_object(&w);
+    gr_jw_key(&w, "formats");
+    if (plan != NULL) {
+        gr_jw_object(&w);
+        gr_jw_put_string(&w, "file", plan->kept ? plan->file : NULL);
+        gr_plan_put(&w, plan);
+        gr_jw_end_object(&w);
+    } else {
+        gr_jw_null(&w);
+    }
     gr_jw_end_object(&w);
+}
+
+/* The plan that a command with these options would find. *found false: none, and `text` says how to get one. */
+static enum gr_status find_plan(const char *dir, const struct options *o, struct gr_plan *plan, bool *found,
+                                struct gr_buf *text, struct gr_err *err)
+{
+    struct gr_settings settings;
+    struct gr_err why = {0};
+    enum gr_status status = gr_settings_engine(dir, &o->engine, &settings, &why);
+    if (status == GR_OK) {
+        status = gr_policy_find_plan(dir, &settings.engine, plan, &why);
+    }
+    *found = status == GR_OK;
+    if (status == GR_ERR_USAGE ||
+        status == GR_ERR_DEVICE) { /* a wrong option; all else has been reported before, or is a plan's */
+        *err = why;
+        return status;
+    }
+    if (*found) {
+        gr_plan_text(plan, text);
+    } else if (status != GR_ERR_IO) {
+        gr_buf_line(text, "formats        unknown: %s\n", why.msg);
+    } else if (settings.engine.cache_dir == NULL) {
+        gr_buf_puts(text, "formats        chosen anew by every start: there is no cache folder (--cache DIR)\n");
+    } else {
+        gr_buf_line(
+            text,
+            "formats        not chosen yet: the first predict or serve with these options does, and keeps it in %s\n",
+            settings.engine.cache_dir);
+    }
+    return GR_OK;
 }
 
 static enum gr_status describe(const char *dir, const char *tag, struct gr_inspect *in, struct gr_buf *text,
@@ -319,21 +358,29 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     (void)n_words;
     const struct options *o = options;
     struct gr_inspect in = {0};
-    struct gr_buf text = {0};
+    struct gr_plan plan = {0};
+    struct gr_buf text = {0}, formats = {0};
     char tokenizer[GR_PATH_BYTES];
     struct gr_err none;
+    bool chosen = false;
     GR_TRY(gr_fs_need_dir(words[0], GR_ERR_FORMAT, err));
-    enum gr_status status = describe(words[0], gr_settings_embodiment(o->embodiment), &in, &text, err);
-    bool found = gr_settings_tokenizer(words[0], NULL, tokenizer, &none) == GR_OK;
+    enum gr_status status = describe(words[0], gr_settings_embodiment(o->engine.embodiment), &in, &text, err);
+    bool found = gr_settings_tokenizer(words[0], o->engine.tokenizer, tokenizer, &none) == GR_OK;
+    if (status == GR_OK) {
+        status = find_plan(words[0], o, &plan, &chosen, &formats, err);
+    }
     if (status == GR_OK && o->json) {
-        json_all(words[0], &in, found ? tokenizer : NULL, &cli->out);
+        json_all(words[0], &in, found ? tokenizer : NULL, chosen ? &plan : NULL, &cli->out);
     } else if (!o->json) {
         if (status == GR_OK) {
             gr_buf_line(&text, "tokenizer      %s\n",
                         found ? tokenizer : "not found (predict needs one, see --tokenizer)");
+            gr_buf_append(&text, &formats);
         }
         gr_buf_append(&cli->out, &text);
     }
+    gr_plan_free(&plan);
+    gr_buf_free(&formats);
     gr_buf_free(&text);
     gr_inspect_free(&in);
     return status;
@@ -342,8 +389,9 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
 const struct gr_command gr_cmd_inspect = {
     .name = "inspect",
     .summary = "Show what a snapshot folder holds",
-    .synopsis = "DIR [--embodiment TAG] [--json]",
-    .more = "Exit code 4 when the snapshot is damaged or incomplete; the message says where.",
+    .synopsis = "DIR [--json] [OPTIONS]",
+    .more = "Shows the stored choice of number formats that predict or serve would find with the same options.\n"
+            "Exit code 4 when the snapshot is damaged or incomplete; the message says where.",
     .args = args,
     .n_args = sizeof args / sizeof args[0],
     .options_bytes = sizeof(struct options),

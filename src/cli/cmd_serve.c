@@ -46,7 +46,6 @@ static const struct gr_arg args[] = {
     TEXT_OPTION("drain-s", drain_s, "SECONDS", "at the end: time for accepted requests [8]"),
     INT_OPTION("warmup-runs", warmup_runs, 1, GR_WARMUP_RUNS_MAX, "predicts of the self-check [3]"),
     TEXT_OPTION("warmup-pcc-min", warmup_pcc_min, "R", "least correlation with the golden chunk [0.999]"),
-    TEXT_OPTION("cache", cache, "DIR|off", "folder for packed weights [~/.cache/gr00t]"),
     GR_ENGINE_ARGS(struct gr_serve_flags, engine),
     TEXT_OPTION("model-version", model_version, "NAME", "n16"),
     TEXT_OPTION("mk-arena-dtype", mk_arena_dtype, "NAME", "policy when none is given: auto, bf16, bfp8_b"),

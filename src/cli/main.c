@@ -176,7 +176,11 @@ static void report_error(const struct gr_cli *cli, const struct gr_err *err)
     } else {
         gr_buf_printf(&line, "gr00t: %s\n", err->msg);
     }
-    fputs(line.data != NULL && !line.failed ? line.data : err->msg, stderr);
+    if (line.data != NULL && !line.failed) {
+        fputs(line.data, stderr);
+    } else { /* no memory for the line */
+        fprintf(stderr, "gr00t: %s\n", err->msg);
+    }
     gr_buf_free(&line);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "policy/policy.h"
 
 enum { BAR_WIDTH = 30, FIRST_MS = 1000, REDRAW_MS = 80, LINE_MS = 1000 };
 
@@ -29,8 +30,13 @@ static void draw_bar(struct gr_progress *p, const char *what, uint64_t done, uin
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', (size_t)full);
     bar[BAR_WIDTH] = '\0';
-    fprintf(stderr, "\r%-14s [%s] %3d %%  %s of %s\033[K", what, bar, (int)(part * 100.0),
-            gr_human_bytes(size[0], (double)done), gr_human_bytes(size[1], (double)total));
+    if (gr_progress_counts(what)) {
+        fprintf(stderr, "\r%-14s [%s] %3d %%  %" PRIu64 " of %" PRIu64 "\033[K", what, bar, (int)(part * 100.0), done,
+                total);
+    } else {
+        fprintf(stderr, "\r%-14s [%s] %3d %%  %s of %s\033[K", what, bar, (int)(part * 100.0),
+                gr_human_bytes(size[0], (double)done), gr_human_bytes(size[1], (double)total));
+    }
     fflush(stderr);
     p->drawn = true;
 }

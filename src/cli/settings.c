@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "policy/policy.h"
+
 enum { KEY_FILE_MAX = 4096 };
 
 static const char *const *own_env; /* a test's list, NULL: environ */
@@ -140,14 +142,52 @@ enum gr_status gr_settings_policy(const char *flag, const char *arena, const cha
     if (arena != NULL && from_arena == NULL) {
         return gr_fail(err, GR_ERR_USAGE, "GR00T_MK_ARENA_DTYPE is \"%.80s\", expected auto, bf16 or bfp8_b", arena);
     }
-    if (name == NULL && from_arena != NULL && strcmp(from_arena, "auto") != 0) {
-        return gr_fail(err, GR_ERR_USAGE,
-                       "GR00T_MK_ARENA_DTYPE is \"%s\", which asks for policy %s; this build has: exact", arena,
-                       from_arena);
+    struct gr_err why = {0};
+    if (gr_policy_check_formats(name, NULL, &why) != GR_OK) {
+        return gr_fail(err, why.code, "%s: %s", flag != NULL ? "--policy" : "GR00T_POLICY", why.msg);
     }
-    bool chosen = name != NULL && strcmp(name, "auto") != 0 && strcmp(name, "mixed_dit") != 0;
-    *out = chosen ? name : "exact"; /* the engine refuses what it does not know */
+    name = name != NULL ? name : from_arena != NULL ? from_arena : "auto";
+    *out = strcmp(name, "mixed_dit") == 0 ? "auto" : name;
     return GR_OK;
+}
+
+static enum gr_status set_half(const char *flag, const char **out, struct gr_err *err)
+{
+    struct gr_err why = {0};
+    *out = flag_or_env(flag, "GR00T_HALF");
+    if (gr_policy_check_formats(NULL, *out, &why) != GR_OK) {
+        return gr_fail(err, why.code, "%s: %s", flag != NULL ? "--half" : "GR00T_HALF", why.msg);
+    }
+    return GR_OK;
+}
+
+static bool one_of(const char *text, const char *a, const char *b, const char *c)
+{
+    return strcmp(text, a) == 0 || strcmp(text, b) == 0 || strcmp(text, c) == 0;
+}
+
+enum gr_status gr_settings_cache(const char *flag, char out[GR_PATH_BYTES], struct gr_err *err)
+{
+    const char *by = flag != NULL ? "--cache" : env("GR00T_CACHE") != NULL ? "GR00T_CACHE" : "GR00T_TT_CACHE";
+    const char *dir = flag != NULL ? flag : env(by), *user = env("XDG_CACHE_HOME");
+    out[0] = '\0';
+    if (dir != NULL && one_of(dir, "off", "0", "false")) {
+        return GR_OK;
+    }
+    if (dir != NULL && one_of(dir, "on", "1", "true")) {
+        return gr_fail(err, GR_ERR_USAGE, "%s is \"%s\", expected a folder or off", by, dir);
+    }
+    if (dir != NULL && strlen(dir) >= GR_PATH_BYTES) {
+        return gr_fail(err, GR_ERR_USAGE, "%s: path too long: %.80s...", by, dir);
+    }
+    if (dir != NULL) {
+        strcpy(out, dir);
+        return GR_OK;
+    }
+    if (user != NULL && user[0] == '/') {
+        return gr_path_join(out, user, "gr00t", err);
+    }
+    return env("HOME") != NULL ? gr_path_join(out, env("HOME"), ".cache/gr00t", err) : GR_OK;
 }
 
 enum gr_status gr_settings_hub_root(char out[GR_PATH_BYTES], struct gr_err *err)
@@ -242,6 +282,11 @@ enum gr_status gr_settings_engine(const char *dir, const struct gr_engine_flags 
     out->engine.embodiment = gr_settings_embodiment(flags->embodiment);
     out->engine.device = flag_or_env(flags->device, "GR00T_DEVICE");
     GR_TRY(gr_settings_policy(flags->policy, NULL, &out->engine.precision, err));
+    GR_TRY(set_half(flags->half, &out->engine.half, err));
+    out->engine.remeasure = flags->remeasure;
+    out->engine.no_prefix_cache = flags->no_prefix_cache;
+    GR_TRY(gr_settings_cache(flags->cache, out->cache, err));
+    out->engine.cache_dir = out->cache[0] != '\0' ? out->cache : NULL;
     out->engine.cpu = flag_or_env(flags->cpu, "GR00T_CPU");
     GR_TRY(gr_settings_threads(&flags->threads, &out->engine.threads, err));
     char config[GR_PATH_BYTES];

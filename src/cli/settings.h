@@ -26,48 +26,69 @@ enum gr_status gr_settings_real(const char *name, const char *text, double min, 
 
 /* The engine options that several commands share; a member of their options struct. */
 struct gr_engine_flags {
-    const char *embodiment, *tokenizer, *policy, *device, *cpu;
+    const char *embodiment, *tokenizer, *policy, *half, *device, *cpu, *cache;
+    bool remeasure, no_prefix_cache;
     struct gr_arg_int threads;
 };
 
 /* Table rows for a `struct gr_engine_flags` member `m` of options struct `type`. */
-#define GR_ENGINE_ARGS(type, m)                                                                                      \
-    {.name = "embodiment",                                                                                           \
-     .kind = GR_ARG_STRING,                                                                                          \
-     .offset = offsetof(type, m.embodiment),                                                                         \
-     .value = "TAG",                                                                                                 \
-     .help = "robot in embodiment_id.json [GR00T_EMBODIMENT, gr1]"},                                                 \
-        {.name = "tokenizer",                                                                                        \
-         .kind = GR_ARG_STRING,                                                                                      \
-         .offset = offsetof(type, m.tokenizer),                                                                      \
-         .value = "DIR",                                                                                             \
-         .help =                                                                                                     \
-             "folder with vocab.json and merges.txt [GR00T_TOKENIZER_DIR,\nthe snapshot's tokenizer/, Hub cache of " \
-             "Qwen/Qwen3-1.7B]"},                                                                                    \
-        {.name = "policy",                                                                                           \
-         .kind = GR_ARG_STRING,                                                                                      \
-         .offset = offsetof(type, m.policy),                                                                         \
-         .value = "NAME",                                                                                            \
-         .help = "number formats; exact: fp32 [GR00T_POLICY, auto: exact]"},                                         \
-        {.name = "device",                                                                                           \
-         .kind = GR_ARG_STRING,                                                                                      \
-         .offset = offsetof(type, m.device),                                                                         \
-         .value = "NAME",                                                                                            \
-         .help = "where to compute [GR00T_DEVICE, cpu]"},                                                            \
-        {.name = "cpu",                                                                                              \
-         .kind = GR_ARG_STRING,                                                                                      \
-         .offset = offsetof(type, m.cpu),                                                                            \
-         .value = "SET",                                                                                             \
-         .help = "highest instruction set: scalar, avx2, avx512 [GR00T_CPU,\nwhat this CPU has]"},                   \
-    {                                                                                                                \
-        .name = "threads", .kind = GR_ARG_INT, .offset = offsetof(type, m.threads), .value = "N", .min = 1,          \
-        .max = GR_POOL_THREADS_MAX, .help = "compute threads [GR00T_THREADS, CPUs this process may use]"             \
+#define GR_ENGINE_ARGS(type, m)                                                                                       \
+    {.name = "embodiment",                                                                                            \
+     .kind = GR_ARG_STRING,                                                                                           \
+     .offset = offsetof(type, m.embodiment),                                                                          \
+     .value = "TAG",                                                                                                  \
+     .help = "robot in embodiment_id.json [GR00T_EMBODIMENT, gr1]"},                                                  \
+        {.name = "tokenizer",                                                                                         \
+         .kind = GR_ARG_STRING,                                                                                       \
+         .offset = offsetof(type, m.tokenizer),                                                                       \
+         .value = "DIR",                                                                                              \
+         .help =                                                                                                      \
+             "folder with vocab.json and merges.txt [GR00T_TOKENIZER_DIR,\nthe snapshot's tokenizer/, Hub cache of "  \
+             "Qwen/Qwen3-1.7B]"},                                                                                     \
+        {.name = "policy",                                                                                            \
+         .kind = GR_ARG_STRING,                                                                                       \
+         .offset = offsetof(type, m.policy),                                                                          \
+         .value = "NAME",                                                                                             \
+         .help = "number formats: exact, high, balanced, fast, mixed, fastest, or auto:\nthe fastest that keeps the " \
+                 "actions [GR00T_POLICY, auto]"},                                                                     \
+        {.name = "half",                                                                                              \
+         .kind = GR_ARG_STRING,                                                                                       \
+         .offset = offsetof(type, m.half),                                                                            \
+         .value = "FORMAT",                                                                                           \
+         .help = "16-bit format: f16, bf16p, i16 [GR00T_HALF, the fastest measured]"},                                \
+        {.name = "remeasure",                                                                                         \
+         .kind = GR_ARG_FLAG,                                                                                         \
+         .offset = offsetof(type, m.remeasure),                                                                       \
+         .help = "measure and choose again, whatever is stored"},                                                     \
+        {.name = "no-prefix-cache",                                                                                   \
+         .kind = GR_ARG_FLAG,                                                                                         \
+         .offset = offsetof(type, m.no_prefix_cache),                                                                 \
+         .help = "compute the instruction's text anew in every predict:\nsame bits, slower, for measuring"},          \
+        {.name = "cache",                                                                                             \
+         .kind = GR_ARG_STRING,                                                                                       \
+         .offset = offsetof(type, m.cache),                                                                           \
+         .value = "DIR",                                                                                              \
+         .help = "folder for packed weights and what was measured, or off\n[GR00T_CACHE, ~/.cache/gr00t]"},           \
+        {.name = "device",                                                                                            \
+         .kind = GR_ARG_STRING,                                                                                       \
+         .offset = offsetof(type, m.device),                                                                          \
+         .value = "NAME",                                                                                             \
+         .help = "where to compute [GR00T_DEVICE, cpu]"},                                                             \
+        {.name = "cpu",                                                                                               \
+         .kind = GR_ARG_STRING,                                                                                       \
+         .offset = offsetof(type, m.cpu),                                                                             \
+         .value = "SET",                                                                                              \
+         .help = "highest instruction set: scalar, avx2, avxvnni, avx512, avx512vnni,\n"                              \
+                 "avx512fp16, avx512bf16, amx [GR00T_CPU, what this CPU has]"},                                       \
+    {                                                                                                                 \
+        .name = "threads", .kind = GR_ARG_INT, .offset = offsetof(type, m.threads), .value = "N", .min = 1,           \
+        .max = GR_POOL_THREADS_MAX, .help = "compute threads [GR00T_THREADS, CPUs this process may use]"              \
     }
 
-/* Options for gr_policy_open. Pointers go into the flags, the environment and `tokenizer`. */
+/* Options for gr_policy_open. Pointers go into the flags, the environment, `tokenizer` and `cache`. */
 struct gr_settings {
     struct gr_options engine;
-    char tokenizer[GR_PATH_BYTES];
+    char tokenizer[GR_PATH_BYTES], cache[GR_PATH_BYTES];
 };
 
 /* Fills *out. Looks for the tokenizer in this order: --tokenizer, GR00T_TOKENIZER_DIR, DIR/tokenizer, the Hub cache of
@@ -81,9 +102,12 @@ enum gr_status gr_settings_tokenizer(const char *dir, const char *flag, char out
 const char *gr_settings_embodiment(const char *flag);
 /* --threads, GR00T_THREADS, 0. */
 enum gr_status gr_settings_threads(const struct gr_arg_int *flag, int *out, struct gr_err *err);
-/* Number formats for the engine: --policy, GR00T_POLICY, then what arena (value of GR00T_MK_ARENA_DTYPE, may be NULL) stands for;
- * auto and mixed_dit are resolved to what this build serves. */
+/* Number formats for the engine: --policy, GR00T_POLICY, then what arena (value of GR00T_MK_ARENA_DTYPE, may be NULL) stands for, then
+ * "auto", which mixed_dit means too. GR_ERR_USAGE: no such name. */
 enum gr_status gr_settings_policy(const char *flag, const char *arena, const char **out, struct gr_err *err);
+/* Folder for packed weights: --cache, GR00T_CACHE, GR00T_TT_CACHE, $XDG_CACHE_HOME/gr00t, ~/.cache/gr00t; "" for off, and when none of
+ * the variables is set. GR_ERR_USAGE: no folder and not off. */
+enum gr_status gr_settings_cache(const char *flag, char out[GR_PATH_BYTES], struct gr_err *err);
 /* Folder of the Hub cache: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub,
  * ~/.cache/huggingface/hub. GR_ERR_USAGE when none of them is set. */
 enum gr_status gr_settings_hub_root(char out[GR_PATH_BYTES], struct gr_err *err);

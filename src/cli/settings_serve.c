@@ -202,41 +202,9 @@ static enum gr_status set_listen(const struct gr_serve_flags *f, struct gr_serve
                                err);
 }
 
-/* ---- cache ---- */
-
 static bool one_of(const char *text, const char *a, const char *b, const char *c)
 {
     return strcmp(text, a) == 0 || strcmp(text, b) == 0 || strcmp(text, c) == 0;
-}
-
-static enum gr_status set_cache(const char *flag, struct gr_serve_settings *out, struct gr_err *err)
-{
-    const char *by = flag != NULL                             ? "--cache"
-                     : gr_settings_env("GR00T_CACHE") != NULL ? "GR00T_CACHE"
-                                                              : "GR00T_TT_CACHE";
-    const char *dir = flag != NULL ? flag : gr_settings_env(by), *user = gr_settings_env("XDG_CACHE_HOME");
-    if (dir != NULL && one_of(dir, "off", "0", "false")) {
-        return GR_OK;
-    }
-    if (dir != NULL && one_of(dir, "on", "1", "true")) {
-        return gr_fail(err, GR_ERR_USAGE, "%s is \"%s\", expected a folder or off", by, dir);
-    }
-    if (dir != NULL) {
-        if (strlen(dir) >= sizeof out->cache) {
-            return gr_fail(err, GR_ERR_USAGE, "%s: path too long: %.80s...", by, dir);
-        }
-        strcpy(out->cache, dir);
-    } else if (user != NULL && user[0] == '/') {
-        GR_TRY(gr_path_join(out->cache, user, "gr00t", err));
-    } else if (gr_settings_env("HOME") != NULL) {
-        GR_TRY(gr_path_join(out->cache, gr_settings_env("HOME"), ".cache/gr00t", err));
-    } else {
-        gr_log(GR_LOG_WARN,
-               "no folder for packed weights (HOME is not set): every start packs them again; --cache DIR names one");
-        return GR_OK;
-    }
-    out->engine.engine.cache_dir = out->cache;
-    return GR_OK;
 }
 
 /* ---- layout ---- */
@@ -283,10 +251,6 @@ static enum gr_status set_engine(const struct gr_serve_flags *f, struct gr_serve
     struct gr_options *engine = &out->engine.engine;
     GR_TRY(gr_settings_policy(f->engine.policy, flag_or_env(f->mk_arena_dtype, "GR00T_MK_ARENA_DTYPE"),
                               &engine->precision, err));
-    const char *by_policy = f->engine.policy != NULL ? "--policy" : "GR00T_POLICY";
-    if (strcmp(engine->precision, "exact") != 0) {
-        return gr_fail(err, GR_ERR_USAGE, "%s is \"%.80s\", this build has: exact, auto", by_policy, engine->precision);
-    }
     if (engine->device != NULL && gr_device_find(engine->device) == NULL) {
         return gr_fail(err, GR_ERR_USAGE, "%s is \"%.80s\", this build has: cpu",
                        f->engine.device != NULL ? "--device" : "GR00T_DEVICE", engine->device);
@@ -305,13 +269,16 @@ static enum gr_status set_engine(const struct gr_serve_flags *f, struct gr_serve
         }
     }
     engine->threads = engine->threads > 0 ? engine->threads : count;
-    GR_TRY(set_cache(f->cache, out, err));
+    if (engine->cache_dir == NULL && f->engine.cache == NULL && gr_settings_env("GR00T_CACHE") == NULL &&
+        gr_settings_env("GR00T_TT_CACHE") == NULL) {
+        gr_log(GR_LOG_WARN,
+               "no folder for packed weights (HOME is not set): every start packs them again; --cache DIR names one");
+    }
     GR_TRY(set_layout(f, out, err));
     c->engine = *engine;
     c->snapshot_dir = out->weights.dir;
     c->weights_repo = out->weights.repo[0] != '\0' ? out->weights.repo : NULL;
     c->weights_revision = out->weights.revision[0] != '\0' ? out->weights.revision : NULL;
-    c->policy_name = engine->precision;
     c->threads_reason = out->threads_reason;
     return GR_OK;
 }

@@ -9,7 +9,7 @@
 #include "server/server.h"
 
 struct gr_serve_flags {
-    const char *model, *hf_model, *revision, *cache, *layout;
+    const char *model, *hf_model, *revision, *layout;
     const char *host, *unix_path, *tls_cert, *tls_key, *api_key_file, *cors_origin;
     const char *head_s, *body_s, *idle_s, *drain_s, *warmup_pcc_min;
     /* about the card */
@@ -24,7 +24,6 @@ struct gr_serve_settings {
     struct gr_server_config server;
     struct gr_settings engine;
     struct gr_weights_place weights;
-    char cache[GR_PATH_BYTES];
     char threads_reason[GR_CPU_WHY_BYTES];
     char *api_key, *tls_cert, *tls_key;
 };

@@ -16,6 +16,7 @@ const struct gr_variable gr_variables[] = {
     {"GR00T_EMBODIMENT", "--embodiment", GR_VARIABLE_USED, NULL, "robot [gr1]"},
     {"GR00T_LAYOUT", "--layout", GR_VARIABLE_USED, NULL, "gr1, gr1_long_text or auto [gr1]"},
     {"GR00T_POLICY", "--policy", GR_VARIABLE_USED, NULL, "number formats; mixed_dit means auto [auto]"},
+    {"GR00T_HALF", "--half", GR_VARIABLE_USED, NULL, "16-bit format: f16, bf16p or i16 [the fastest measured]"},
     {"GR00T_DEVICE", "--device", GR_VARIABLE_USED, NULL, "where to compute [cpu]"},
     {"GR00T_CPU", "--cpu", GR_VARIABLE_USED, NULL, "highest instruction set"},
     {"GR00T_THREADS", "--threads", GR_VARIABLE_USED, NULL, "compute threads"},

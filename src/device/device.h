@@ -24,6 +24,7 @@ struct gr_device_cfg {
     int32_t image_token;        /* id whose rows are replaced by image tokens */
     const char *cache_dir;      /* folder for packed weights; NULL: none */
     const char *weights_digest; /* hex, part of the cache's key; set when cache_dir is */
+    const char *config_digest;  /* hex, of what else the chunks of a calibration depend on; beside weights_digest */
     const char *policy;         /* "auto", "exact", "high", "balanced", "fast", "mixed", "fastest" */
     const char *half;           /* 16-bit format to use: "f16", "bf16p", "i16"; NULL: the fastest measured */
     bool remeasure;             /* ignore a stored plan */
@@ -44,10 +45,12 @@ struct gr_model_input {
     bool reference;             /* compute on the reference path */
 };
 
-/* What the device needs to choose number formats: observations, and somebody who knows what a chunk means. Borrowed during load. */
+/* What the device needs to choose number formats: observations, and somebody who knows what a chunk means. Borrowed during load, whose
+ * thread calls both. */
 struct gr_calibration {
-    const struct gr_model_input *in; /* [GR_PLAN_OBSERVATIONS] */
-    /* action and exact [horizon, max_action] of observation i. */
+    /* Encodes observation i < GR_PLAN_OBSERVATIONS at its first call; what *in points to stays until load returns. */
+    enum gr_status (*input)(void *user, int i, struct gr_model_input *in, struct gr_err *err);
+    /* action and exact [horizon, max_action] of observation i. An action that cannot be decoded does not pass. */
     void (*judge)(void *user, int i, const float *exact, const float *action, struct gr_verdict *out);
     void *user;
 };

@@ -10,19 +10,24 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/jsonout.h"
 
-/* Observations of a snapshot (policy/observation.h) that a plan is judged on: the first calibrates, the first two gate, all are reported. */
-enum { GR_PLAN_OBSERVATIONS = 3, GR_PLAN_GATES = 2 };
+/* Observations of a snapshot (policy/observation.h), counted from 0. Four gate, the one called report took no part in anything. The first
+ * and the last two calibrate: the rows of one picture alone are too few for weights that serve all. One observation scatters by
+ * 0.0005 in PCC, so two gates alone pass what a third one refuses. */
+enum { GR_PLAN_OBSERVATIONS = 5, GR_PLAN_REPORT = 2, GR_PLAN_CALIBRATIONS = 3 };
+static inline bool gr_plan_calibrates(int i) { return i == 0 || i > GR_PLAN_REPORT; }
+static inline bool gr_plan_gates(int i) { return i != GR_PLAN_REPORT; }
 enum { GR_PLAN_NAME_BYTES = 64, GR_PLAN_STEP_BYTES = 48, GR_PLAN_TRIES_MAX = 16, GR_PLAN_PEAKS = 6 };
 
 /* A chunk against the exact one of the same observation. */
 struct gr_verdict {
-    double pcc;       /* physical actions, all groups side by side */
+    double pcc;       /* physical actions, all groups side by side; NaN: one side is constant */
     double pcc_slice; /* normalised chunk, rows and columns that become actions */
     double max_abs;   /* physical, largest difference */
     double worst_pcc; /* of the groups, among those whose pcc counts; 1 when none does */
     char worst_group[GR_PLAN_NAME_BYTES];
-    bool pass; /* pcc >= 0.9995, slice >= 0.999, every group passes */
+    bool pass; /* pcc >= 0.9995, slice >= 0.999, every group passes; with a constant side its difference is judged */
 };
 
 /* One step of the ladder that was tried. */
@@ -63,5 +68,7 @@ struct gr_plan {
 enum gr_status gr_plan_read(const char *path, const char *key, struct gr_plan *out, struct gr_err *err);
 enum gr_status gr_plan_write(const char *path, const char *key, const struct gr_plan *plan, struct gr_err *err);
 void gr_plan_free(struct gr_plan *plan);
+/* The members of the plan into an object that is open. */
+void gr_plan_put(struct gr_jw *w, const struct gr_plan *plan);
 
 #endif

@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 
 #include "base/cpu.h"
+#include "kernels/scalar/scalar.h"
 
 enum {
     WIDE_PANELS = 8,   /* panels one block pass of a set may hold at once */
@@ -36,6 +37,13 @@ size_t gr_attention_scratch_bytes(int m, int s, int d)
     return (panels + tile) * sizeof(float) + SLACK;
 }
 
+/* Keys and values at 16 bits, a scale for every key and column, and a line for what concerns all of them. */
+size_t gr_attention16_packed_bytes(int s, int d)
+{
+    size_t keys = pad_to((size_t)(s > 0 ? s : 0), GR_PANEL), width = pad_to((size_t)(d > 0 ? d : 0), GR_PANEL);
+    return 2 * keys * width * sizeof(int16_t) + (keys + width + LINE_FLOATS) * sizeof(float);
+}
+
 void gr_kernels_init(struct gr_kernels *table, unsigned flags)
 {
     *table = (struct gr_kernels){0};
@@ -57,6 +65,12 @@ void gr_kernels_init(struct gr_kernels *table, unsigned flags)
         if (flags & sets[i].flag) {
             sets[i].add(table);
         }
+    }
+    if (table->attention != gr_scalar_attention && table->attention16 == gr_scalar_attention16) {
+        /* Slower than that fp32 one. */
+        table->attention16 = NULL;
+        table->attention16_pack = NULL;
+        table->attention16_run = NULL;
     }
 #else
     (void)flags;

@@ -15,10 +15,13 @@
 #ifndef GR_KERNELS_KERNELS_H
 #define GR_KERNELS_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { GR_PANEL = 32, GR_PANEL_MAX = 64, GR_TILE_ROWS = 13, GR_CHUNK = 16, GR_CHUNK_BYTES = 64 };
+
+enum { GR_F16_LEAST_EXPONENT = -66 }; /* of a row's scale */
 
 /* Formats of packed rows: [tile][chunk][row][64 bytes]. */
 enum gr_row_format {
@@ -39,6 +42,10 @@ enum gr_mat_format {
     GR_MAT_BF16P, /* [panels][k_pad / 2][32][2] bf16; rows BF16: vdpbf16ps, tdpbf16ps */
     GR_MAT_FORMATS
 };
+
+/* "f32", "bf16", "i8", "i16", "f16", "bf16p"; and back: false for other names. */
+const char *gr_format_name(enum gr_mat_format format);
+bool gr_format_find(const char *name, enum gr_mat_format *out);
 
 /* k of one chunk: 16, 64, 32, 16, 32. */
 static inline int gr_row_chunk(enum gr_row_format f)
@@ -130,7 +137,8 @@ struct gr_row_source {
  *        q = rint(x * inverse) + zero_point within 0..255; zero = -scale * zero_point. Pad k: zero_point or anything else, the
  *        weights there are 0.
  *   I16  scale = largest / 8191, at least 1e-20; q = rint(x * (1 / scale)).
- *   F16  scale = 2^(e - 3) where largest = f 2^e, 0.5 <= f < 1 (largest 0: scale 1): the row's maximum lies in [4, 8).
+ *   F16  scale = 2^(e - 3) where largest = f 2^e, 0.5 <= f < 1 (largest 0: scale 1): the row's maximum lies in [4, 8). The exponent is at
+ *        least GR_F16_LEAST_EXPONENT (about 1e-20), so that 1 / scale is a float.
  * A row that holds NaN or infinity gets scale NaN (U8: zero too; BF16 and F16 elements stay NaN or infinite as well), so that all its
  * outputs are NaN: a broken input must be seen.
  * Products, s = exact integer sum, each line in float with fused multiply-adds (the order all sets keep):
@@ -179,6 +187,22 @@ struct gr_attention {
     float scale;
 };
 
+/* Attention on 16-bit operands: relative error about 1e-3, integer sums that cannot overflow whatever the data (d <= 512).
+ *   q, k  12 bits, one scale a row: scale = max |x| / 2047, at least 1e-30; rint(x * (2047 / max |x|)). q's sign is that of a.scale.
+ *   v     the same, one scale a column
+ *   p     rint(8191 e^(y - max y)) for the scores y of a row; at most 128 keys a sum: 128 * 8192 * 2047 < 2^31
+ *   o     sum of p v (int32 up to 128 keys, then float) times the column's scale, over the sum of these p
+ * NaN or infinity in a row of q makes that row's outputs NaN, in v all of its column, in k all outputs. */
+
+/* Plain row-major product c += a b for work at load (error feedback): c [m, n], a [m, k], b [k, n]; n a multiple of GR_PANEL. An element
+ * is a chain over k in order that starts from c (fused in all sets but scalar), so it does not depend on how rows and columns are cut. */
+struct gr_multiply {
+    const float *a, *b;
+    float *c;
+    int lda, ldb, ldc; /* floats from row to row */
+    int m, n, k;
+};
+
 struct gr_kernels {
     const char *isa;                      /* highest set in use: "scalar", "avx2", ... "amx" */
     const char *gemm_isa[GR_MAT_FORMATS]; /* set that computes each format */
@@ -194,9 +218,14 @@ struct gr_kernels {
     void (*gemm[GR_MAT_FORMATS])(const struct gr_gemm *g, int p0, int p1, void *scratch);
     /* One head. scratch: at least gr_attention_scratch_bytes(m, s, d), 64-byte aligned, one per thread. */
     void (*attention)(const struct gr_attention *a, void *scratch);
-    /* The same on 16-bit operands, relative error about 1e-3. Values share a scale over all keys, so a row depends on keys that it does
-     * not attend to: not for causal attention whose rows must stay the same when later rows change. NULL: the set has none. */
+    /* The same on 16-bit operands (see struct gr_attention), in one call, and in two where keys and values stay while queries
+     * change: pack reads k, v, s, d of a; run reads the rest and what pack made of the same k, v. packed: at least
+     * gr_attention16_packed_bytes(s, d), 64-byte aligned. Values share a scale over all keys, so a row depends on keys that it does not
+     * attend to: not for causal attention whose rows must stay the same when later rows change. All three NULL: the set has none
+     * that is faster than `attention`. */
     void (*attention16)(const struct gr_attention *a, void *scratch);
+    void (*attention16_pack)(const struct gr_attention *a, void *packed);
+    void (*attention16_run)(const struct gr_attention *a, const void *packed, void *scratch);
     /* For rows [r0, r1) and each of `heads` heads of dh elements: RMSNorm with gamma [dh], then rotation by position r:
      * out[i] = x[i] cos - x[i + dh/2] sin, out[i + dh/2] = x[i + dh/2] cos + x[i] sin. cos, sin [rows, dh/2]. In place. */
     void (*rms_rope)(float *x, int ldx, int heads, int dh, const float *gamma, float eps, const float *cos,
@@ -204,11 +233,13 @@ struct gr_kernels {
     /* Peak of the multiply instruction of each format, one thread, at this moment: Gop/s (a multiply-add is two), operands in
      * registers. Takes some ms. */
     double (*peak[GR_MAT_FORMATS])(void);
+    void (*multiply_add)(const struct gr_multiply *p);
 };
 
 size_t gr_row_scratch_bytes(int k);
 size_t gr_gemm_scratch_bytes(int m);
 size_t gr_attention_scratch_bytes(int m, int s, int d);
+size_t gr_attention16_packed_bytes(int s, int d);
 
 /* flags: enum gr_cpu_flags. */
 void gr_kernels_init(struct gr_kernels *table, unsigned flags);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/digest.h"
 #include "base/err.h"
 #include "model/spec.h"
 
@@ -74,5 +75,8 @@ void gr_config_free(struct gr_config *cfg); /* NULL is allowed */
 /* The same from memory: gr_config_open without the reading of files. Nothing of `texts` is kept. */
 enum gr_status gr_config_parse(const struct gr_config_texts *texts, const char *tag, struct gr_config **out,
                                struct gr_err *err);
+
+/* Of everything outside the weights that changes actions: groups, statistics, cameras, settings. Hex SHA-256. */
+enum gr_status gr_config_digest(const struct gr_config *c, char hex[GR_DIGEST_HEX_BYTES], struct gr_err *err);
 
 #endif

@@ -47,57 +47,12 @@ void gr_golden_free(struct gr_golden *golden)
 
 /* ---- what it belongs to ---- */
 
-static void add_table(struct gr_digest *d, const double *table, size_t n)
-{
-    const unsigned char have = table != NULL;
-    gr_digest_add(d, &have, 1);
-    gr_digest_add(d, table, have ? n * sizeof *table : 0);
-}
-
-static void add_group(struct gr_digest *d, const struct gr_group_config *g, int steps)
-{
-    const int32_t numbers[] = {g->dim, (int32_t)g->mode, g->relative, g->state_index, g->state_offset, g->per_step};
-    const size_t n = (size_t)g->dim * (size_t)(g->per_step ? steps : 1);
-    gr_digest_add(d, g->name, strlen(g->name) + 1);
-    gr_digest_add(d, numbers, sizeof numbers);
-    add_table(d, g->lo, n);
-    add_table(d, g->hi, n);
-    add_table(d, g->mean, n);
-    add_table(d, g->std, n);
-}
-
-/* Everything outside the weights that changes actions. */
-static enum gr_status config_digest(const struct gr_config *c, char hex[GR_DIGEST_HEX_BYTES], struct gr_err *err)
-{
-    const struct gr_embodiment *e = &c->emb;
-    const int32_t numbers[] = {e->slot,
-                               e->n_cameras,
-                               e->frames_per_camera,
-                               e->n_state,
-                               e->n_action,
-                               e->action_steps,
-                               c->shortest_image_edge,
-                               c->formalize_language,
-                               c->use_percentiles,
-                               c->clip_outliers,
-                               c->apply_sincos_state_encoding,
-                               c->use_relative_action};
-    struct gr_digest *d;
-    GR_TRY(gr_digest_new(GR_SHA256, &d, err));
-    gr_digest_add(d, numbers, sizeof numbers);
-    gr_digest_add(d, &c->crop_fraction, sizeof c->crop_fraction);
-    for (int i = 0; i < e->n_state + e->n_action; i++) {
-        add_group(d, i < e->n_state ? &e->state[i] : &e->action[i - e->n_state], e->action_steps);
-    }
-    return gr_digest_end(d, hex, err);
-}
-
 enum gr_status gr_golden_key_make(const struct gr_policy *policy, const struct gr_observation *obs, int n_tokens,
                                   struct gr_golden_key *out, struct gr_err *err)
 {
     char hex[GR_DIGEST_HEX_BYTES];
     *out = (struct gr_golden_key){.info = gr_policy_info(policy), .obs = obs, .n_tokens = n_tokens};
-    GR_TRY(config_digest(gr_policy_config(policy), hex, err));
+    GR_TRY(gr_config_digest(gr_policy_config(policy), hex, err));
     snprintf(out->identity, sizeof out->identity, "weights %s\nconfig %s\n", out->info->weights_digest, hex);
     return GR_OK;
 }
@@ -182,8 +137,9 @@ enum gr_status gr_golden_path(const char *cache_dir, const struct gr_golden_key 
         bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '-';
         *c = plain ? *c : '_';
     }
-    snprintf(name, sizeof name, "golden-%.*s-%s-%.8s.bin", DIGEST_SHORT, key->info->weights_digest, tag,
-             strstr(key->identity, "config ") + strlen("config "));
+    /* The served policy is in the name, so that two services that share the folder do not take turns in replacing one file. */
+    snprintf(name, sizeof name, "golden-%.*s-%s-%.8s-%.16s.bin", DIGEST_SHORT, key->info->weights_digest, tag,
+             strstr(key->identity, "config ") + strlen("config "), key->info->precision);
     return gr_path_join(out, cache_dir, name, err);
 }
 
@@ -218,13 +174,16 @@ static enum gr_status observation_digest(const struct gr_observation *obs, char 
 static enum gr_status put_head(const struct gr_golden_key *key, struct gr_buf *out, struct gr_err *err)
 {
     const struct gr_info *info = key->info;
+    const bool exact =
+        strcmp(info->precision, "exact") == 0; /* else the reference path reads weights of the served formats */
     char observation[GR_DIGEST_HEX_BYTES];
     GR_TRY(observation_digest(key->obs, observation, err));
     gr_buf_printf(out,
-                  "gr00t golden 1\nprogram %s\n%sembodiment %s\nobservation %s\ntokens %d\n"
-                  "actions %d %d\nnormalized %d %d\nkernels ",
+                  "gr00t golden 2\nprogram %s\n%sembodiment %s\nobservation %s\ntokens %d\n"
+                  "actions %d %d\nnormalized %d %d\nformats %s, 16-bit %s\nkernels ",
                   GR00T_VERSION, key->identity, info->embodiment, observation, key->n_tokens, info->action_steps,
-                  info->action_dim, info->horizon, info->max_action_dim);
+                  info->action_dim, info->horizon, info->max_action_dim, info->precision_step,
+                  exact ? "none" : info->half);
     return out->failed ? gr_fail(err, GR_ERR_NOMEM, "no memory for a golden chunk") : GR_OK;
 }
 

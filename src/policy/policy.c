@@ -4,7 +4,7 @@
  * is reported before gigabytes are packed, and runs a request through them in one direction. */
 #include "policy/policy.h"
 
-#include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,35 +12,28 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/fs.h"
-#include "base/mem.h"
 #include "model/actions.h"
-#include "model/noise.h"
-#include "model/preprocess.h"
-#include "model/prompt.h"
-#include "model/state.h"
 #include "model/tokenizer.h"
+#include "policy/encode.h"
+#include "policy/judge.h"
 
 enum { TEXT_TOKENS_DEFAULT = 2048 };
-/* Far above any draw of a normal distribution; far below what makes the network overflow, which would look like a broken engine. */
-static const float NOISE_MAX = 1e4f;
 
 struct gr_policy {
     struct gr_config *config;
     struct gr_snapshot *snapshot;
     struct gr_dims dims;
     struct gr_tokenizer *tokenizer;
-    struct gr_prompt *prompt;
-    struct gr_preprocess *preprocess;
+    struct gr_encoder encoder;
+    pthread_mutex_t encode_lock; /* the encoder has one scratch; a predict of what is encoded does not need it */
+    bool have_lock;
     const struct gr_device_ops *ops;
     struct gr_device *device;
     struct gr_info info;
-    struct gr_group *groups; /* state groups, then action groups */
-    int n_images;
-    /* Request buffers. */
-    uint8_t *u8;          /* [side, side, 3] */
-    float *pixels;        /* [n_images, 3, side, side] */
-    float *state, *noise; /* [max_state], [horizon, max_action] */
-    float *ids_tap;       /* [max tokens] */
+    char config_digest[GR_DIGEST_HEX_BYTES]; /* of what else than weights changes actions */
+    struct gr_group *groups;                 /* state groups, then action groups */
+    struct gr_encoded *request;              /* of gr_policy_predict */
+    float *ids_tap;                          /* [max tokens] */
     _Atomic bool cancel;
 };
 
@@ -52,7 +45,35 @@ const struct gr_config *gr_policy_config(const struct gr_policy *p) { return p->
 
 const struct gr_dims *gr_policy_dims(const struct gr_policy *p) { return &p->dims; }
 
+bool gr_progress_counts(const char *what)
+{
+    return strcmp(what, "calibrate") == 0 || strcmp(what, "try a policy") == 0;
+}
+
+const struct gr_plan *gr_policy_plan(const struct gr_policy *p)
+{
+    return p->ops->plan != NULL ? p->ops->plan(p->device) : NULL;
+}
+
 /* ---- open and close ---- */
+
+/* Names of the ladder from exact to fast, without "auto". */
+static const char *const ladder[] = {"exact", "high", "balanced", "fast", "mixed", "fastest"};
+static const char *const halves[] = {"f16", "bf16p", "i16"};
+
+/* "auto" for what means it; NULL: no such name. */
+static const char *ladder_name(const char *asked)
+{
+    if (asked == NULL || strcmp(asked, "auto") == 0 || strcmp(asked, "mixed_dit") == 0) {
+        return "auto";
+    }
+    for (size_t i = 0; i < sizeof ladder / sizeof ladder[0]; i++) {
+        if (strcmp(asked, ladder[i]) == 0) {
+            return ladder[i];
+        }
+    }
+    return NULL;
+}
 
 static enum gr_status open_tokenizer(struct gr_policy *p, const char *dir, const struct gr_options *o,
                                      struct gr_err *err)
@@ -70,56 +91,103 @@ static enum gr_status open_tokenizer(struct gr_policy *p, const char *dir, const
     }
     GR_TRY(gr_tokenizer_open(folder, &p->tokenizer, err));
     const struct gr_embodiment *e = &p->config->emb;
-    p->n_images = e->n_cameras * e->frames_per_camera;
+    struct gr_encoder *enc = &p->encoder;
+    enc->n_images = e->n_cameras * e->frames_per_camera;
     int max_text = o->max_text_tokens > 0 ? o->max_text_tokens : TEXT_TOKENS_DEFAULT;
-    GR_TRY(gr_prompt_new(p->tokenizer, p->n_images, p->config->dims.vit.tokens, max_text, p->config->formalize_language,
-                         &p->prompt, err));
-    if (gr_prompt_max_tokens(p->prompt) > GR_MAX_POSITIONS) {
+    GR_TRY(gr_prompt_new(p->tokenizer, enc->n_images, p->config->dims.vit.tokens, max_text,
+                         p->config->formalize_language, &enc->prompt, err));
+    if (gr_prompt_max_tokens(enc->prompt) > GR_MAX_POSITIONS) {
         return gr_fail(err, GR_ERR_USAGE, "%d images and %d text tokens make %d positions, the language model has %d",
-                       p->n_images, max_text, gr_prompt_max_tokens(p->prompt), GR_MAX_POSITIONS);
+                       enc->n_images, max_text, gr_prompt_max_tokens(enc->prompt), GR_MAX_POSITIONS);
     }
     p->info.max_text_tokens = max_text;
     return GR_OK;
 }
 
-static enum gr_status open_device(struct gr_policy *p, const struct gr_weights *w, unsigned cpu_flags,
-                                  const struct gr_options *o, struct gr_err *err)
+/* Embeddings are padded by some hundred rows, never doubled: another vocabulary would give other words their rows. */
+static enum gr_status check_vocabulary(const struct gr_policy *p, struct gr_err *err)
 {
-    int32_t image_token = gr_prompt_image_token(p->prompt), largest = gr_tokenizer_size(p->tokenizer) - 1;
-    /* Embeddings are padded by some hundred rows, never doubled: another vocabulary would give other words their rows. */
-    if (largest >= w->dims.llm.vocab || largest + 1 < w->dims.llm.vocab / 2) {
+    const int32_t largest = gr_tokenizer_size(p->tokenizer) - 1, rows = p->dims.llm.vocab;
+    if (largest >= rows || largest + 1 < rows / 2) {
         return gr_fail(
             err, GR_ERR_FORMAT,
             "the tokenizer has ids up to %d, the snapshot's token embedding %d rows: they do not belong together",
-            largest, w->dims.llm.vocab);
+            largest, rows);
     }
-    struct gr_device_cfg cfg = {.threads = o->threads > 0 ? o->threads : gr_cpu_count(),
-                                .cpu_flags = cpu_flags,
-                                .max_images = p->n_images,
-                                .max_tokens = gr_prompt_max_tokens(p->prompt),
-                                .slot = p->config->emb.slot,
-                                .image_token = image_token,
-                                .cache_dir = o->cache_dir,
-                                .weights_digest = p->info.weights_digest,
-                                .progress = o->progress,
-                                .progress_user = o->progress_user};
+    return GR_OK;
+}
+
+static struct gr_device_cfg device_cfg(const struct gr_policy *p, unsigned cpu_flags, const struct gr_options *o)
+{
+    return (struct gr_device_cfg){.threads = o->threads > 0 ? o->threads : gr_cpu_count(),
+                                  .cpu_flags = cpu_flags,
+                                  .max_images = p->encoder.n_images,
+                                  .max_tokens = gr_prompt_max_tokens(p->encoder.prompt),
+                                  .slot = p->config->emb.slot,
+                                  .image_token = gr_prompt_image_token(p->encoder.prompt),
+                                  .cache_dir = o->cache_dir,
+                                  .weights_digest = p->info.weights_digest,
+                                  .config_digest = p->config_digest,
+                                  .policy = ladder_name(o->precision),
+                                  .half = o->half,
+                                  .remeasure = o->remeasure,
+                                  .no_prefix_cache = o->no_prefix_cache,
+                                  .progress = o->progress,
+                                  .progress_user = o->progress_user};
+}
+
+static enum gr_status open_device(struct gr_policy *p, const struct gr_weights *w, unsigned cpu_flags,
+                                  const struct gr_options *o, struct gr_err *err)
+{
+    const struct gr_device_cfg cfg = device_cfg(p, cpu_flags, o);
     GR_TRY(p->ops->open(&cfg, &p->device, err));
     p->info.threads = cfg.threads;
-    return p->ops->load(p->device, w, NULL, err);
+    struct gr_judge judge = {.encoder = &p->encoder, .cancel = &p->cancel};
+    const struct gr_calibration calibration = gr_judge_calibration(&judge);
+    enum gr_status status = p->ops->load(p->device, w, strcmp(cfg.policy, "exact") != 0 ? &calibration : NULL, err);
+    gr_judge_free(&judge);
+    return status;
 }
 
 static enum gr_status make_buffers(struct gr_policy *p, struct gr_err *err)
 {
-    const size_t side = (size_t)p->dims.vit.image_side;
-    p->u8 = malloc(side * side * 3);
-    p->pixels = malloc((size_t)p->n_images * side * side * 3 * sizeof(float));
-    p->state = malloc((size_t)p->dims.dit.max_state * sizeof(float));
-    p->noise = malloc((size_t)p->dims.dit.horizon * (size_t)p->dims.dit.max_action * sizeof(float));
-    p->ids_tap = malloc((size_t)gr_prompt_max_tokens(p->prompt) * sizeof(float));
-    if (p->u8 == NULL || p->pixels == NULL || p->state == NULL || p->noise == NULL || p->ids_tap == NULL) {
+    p->encoder.config = p->config;
+    p->encoder.dims = &p->dims;
+    p->encoder.cancel = &p->cancel;
+    p->have_lock = pthread_mutex_init(&p->encode_lock, NULL) == 0;
+    p->ids_tap = malloc((size_t)gr_prompt_max_tokens(p->encoder.prompt) * sizeof(float));
+    if (p->ids_tap == NULL || !p->have_lock) {
         return gr_fail(err, GR_ERR_NOMEM, "no memory for the buffers of a request");
     }
-    return GR_OK;
+    GR_TRY(gr_encoder_init(&p->encoder, err));
+    return gr_policy_encoded_new(p, &p->request, err);
+}
+
+/* What was chosen, and how good it is. */
+static void plan_info(struct gr_policy *p)
+{
+    static const struct gr_plan exact = {.asked = "exact", .policy = "exact", .step = "exact"};
+    const struct gr_plan *plan = gr_policy_plan(p) != NULL ? gr_policy_plan(p) : &exact;
+    struct gr_info *info = &p->info;
+    info->precision_asked = plan->asked;
+    info->precision = plan->policy;
+    info->precision_step = plan->step;
+    info->half = plan->half;
+    if (strcmp(plan->policy, "exact") == 0 || plan->n_tries == 0) {
+        return;
+    }
+    const struct gr_plan_try *chosen = &plan->tries[plan->n_tries - 1];
+    info->n_fidelity = chosen->judged;
+    for (int i = 0; i < chosen->judged; i++) {
+        const struct gr_verdict *v = &chosen->verdict[i];
+        info->fidelity[i] = (struct gr_fidelity){.gate = gr_plan_gates(i),
+                                                 .pcc = v->pcc,
+                                                 .pcc_slice = v->pcc_slice,
+                                                 .max_abs = v->max_abs,
+                                                 .worst_pcc = v->worst_pcc,
+                                                 .worst_group = v->worst_group,
+                                                 .pass = v->pass};
+    }
 }
 
 static enum gr_status make_info(struct gr_policy *p, struct gr_err *err)
@@ -156,7 +224,23 @@ static enum gr_status make_info(struct gr_policy *p, struct gr_err *err)
     info->cache = cache.state;
     info->cache_file = cache.file;
     info->cache_note = cache.note;
+    plan_info(p);
     return GR_OK;
+}
+
+enum gr_status gr_policy_check_formats(const char *precision, const char *half, struct gr_err *err)
+{
+    if (ladder_name(precision) == NULL) {
+        return gr_fail(err, GR_ERR_USAGE,
+                       "policy \"%.80s\" is unknown, expected auto, exact, high, balanced, fast, mixed or fastest",
+                       precision);
+    }
+    bool known = half == NULL;
+    for (size_t i = 0; !known && i < sizeof halves / sizeof halves[0]; i++) {
+        known = strcmp(half, halves[i]) == 0;
+    }
+    return known ? GR_OK
+                 : gr_fail(err, GR_ERR_USAGE, "16-bit format \"%.80s\" is unknown, expected f16, bf16p or i16", half);
 }
 
 static enum gr_status check_options(const struct gr_options *o, const struct gr_device_ops **ops, unsigned *cpu_flags,
@@ -167,9 +251,7 @@ static enum gr_status check_options(const struct gr_options *o, const struct gr_
     if (*ops == NULL) {
         return gr_fail(err, GR_ERR_USAGE, "device \"%s\" is unknown, this build has: cpu", device);
     }
-    if (o->precision != NULL && strcmp(o->precision, "exact") != 0) {
-        return gr_fail(err, GR_ERR_USAGE, "policy \"%s\" is unknown, this build has: exact", o->precision);
-    }
+    GR_TRY(gr_policy_check_formats(o->precision, o->half, err));
     if (o->threads < 0 || o->max_text_tokens < 0) {
         return gr_fail(err, GR_ERR_USAGE, "threads and max_text_tokens must not be negative, found %d and %d",
                        o->threads, o->max_text_tokens);
@@ -178,29 +260,59 @@ static enum gr_status check_options(const struct gr_options *o, const struct gr_
     return gr_cpu_mask(o->cpu, cpu_flags, err);
 }
 
+/* Everything before the device. Free *w also on failure; NULL then when there is none. */
+static enum gr_status open_files(struct gr_policy *p, const char *dir, const struct gr_options *o,
+                                 struct gr_weights **w, struct gr_err *err)
+{
+    GR_TRY(gr_config_open(dir, o->embodiment != NULL ? o->embodiment : "gr1", &p->config, err));
+    GR_TRY(open_tokenizer(p, dir, o, err));
+    GR_TRY(gr_preprocess_new(p->config->shortest_image_edge, p->config->crop_fraction, &p->encoder.preprocess, err));
+    GR_TRY(gr_snapshot_open(dir, &p->snapshot, err));
+    GR_TRY(gr_weights_open(p->snapshot, p->config, NULL, NULL, w, err));
+    p->dims = (*w)->dims;
+    for (size_t i = 0; i < gr_snapshot_count(p->snapshot); i++) {
+        p->info.n_tensors += gr_weights_uses(*w, gr_snapshot_at(p->snapshot, i)->name);
+    }
+    p->info.tensor_bytes = gr_snapshot_bytes(p->snapshot);
+    GR_TRY(gr_snapshot_digest(p->snapshot, p->info.weights_digest, err));
+    GR_TRY(gr_config_digest(p->config, p->config_digest, err));
+    return check_vocabulary(p, err);
+}
+
 static enum gr_status open_parts(struct gr_policy *p, const char *dir, const struct gr_options *o, struct gr_err *err)
 {
     unsigned cpu_flags;
+    struct gr_weights *w = NULL;
     GR_TRY(check_options(o, &p->ops, &cpu_flags, err));
-    GR_TRY(gr_config_open(dir, o->embodiment != NULL ? o->embodiment : "gr1", &p->config, err));
-    GR_TRY(open_tokenizer(p, dir, o, err));
-    GR_TRY(gr_preprocess_new(p->config->shortest_image_edge, p->config->crop_fraction, &p->preprocess, err));
-    GR_TRY(gr_snapshot_open(dir, &p->snapshot, err));
-    struct gr_weights *w;
-    GR_TRY(gr_weights_open(p->snapshot, p->config, NULL, NULL, &w, err));
-    p->dims = w->dims;
-    for (size_t i = 0; i < gr_snapshot_count(p->snapshot); i++) {
-        p->info.n_tensors += gr_weights_uses(w, gr_snapshot_at(p->snapshot, i)->name);
-    }
-    p->info.tensor_bytes = gr_snapshot_bytes(p->snapshot);
-    enum gr_status status = gr_snapshot_digest(p->snapshot, p->info.weights_digest, err);
-    if (status == GR_OK) {
+    enum gr_status status = open_files(p, dir, o, &w, err);
+    if (status == GR_OK && (status = make_buffers(p, err)) == GR_OK) {
         status = open_device(p, w, cpu_flags, o, err);
     }
     gr_weights_free(w);
     GR_TRY(status);
-    GR_TRY(make_buffers(p, err));
     return make_info(p, err);
+}
+
+enum gr_status gr_policy_find_plan(const char *dir, const struct gr_options *o, struct gr_plan *out, struct gr_err *err)
+{
+    unsigned cpu_flags;
+    struct gr_weights *w = NULL;
+    struct gr_policy *p = calloc(1, sizeof *p);
+    if (p == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for a policy");
+    }
+    enum gr_status status = check_options(o, &p->ops, &cpu_flags, err);
+    if (status == GR_OK && (status = open_files(p, dir, o, &w, err)) == GR_OK) {
+        const struct gr_device_cfg cfg = device_cfg(p, cpu_flags, o);
+        if (o->cache_dir == NULL || p->ops->find_plan == NULL) {
+            status = gr_fail(err, GR_ERR_IO, "no cache folder, or a device that chooses no number formats");
+        } else {
+            status = p->ops->find_plan(&cfg, &p->dims, out, err);
+        }
+    }
+    gr_weights_free(w);
+    gr_policy_close(p);
+    return status;
 }
 
 enum gr_status gr_policy_open(const char *dir, const struct gr_options *options, struct gr_policy **out,
@@ -234,92 +346,66 @@ void gr_policy_close(struct gr_policy *p)
         p->ops->close(p->device);
     }
     gr_snapshot_close(p->snapshot);
-    gr_preprocess_free(p->preprocess);
-    gr_prompt_free(p->prompt);
+    gr_encoded_free(p->request);
+    gr_encoder_free(&p->encoder);
     gr_tokenizer_close(p->tokenizer);
     gr_config_free(p->config);
+    if (p->have_lock) {
+        (void)pthread_mutex_destroy(&p->encode_lock);
+    }
     free(p->groups);
-    free(p->u8);
-    free(p->pixels);
-    free(p->state);
-    free(p->noise);
     free(p->ids_tap);
     free(p);
 }
 
 /* ---- predict ---- */
 
-static enum gr_status check_cancel(struct gr_policy *p, struct gr_err *err)
-{
-    return atomic_load_explicit(&p->cancel, memory_order_relaxed) ? gr_fail(err, GR_ERR_BUSY, "cancelled") : GR_OK;
-}
-
-static enum gr_status encode_frames(struct gr_policy *p, const struct gr_observation *obs, struct gr_err *err)
-{
-    if (obs->n_frames != p->n_images) {
-        return gr_fail(err, GR_ERR_INPUT, "%d frames given, embodiment %s has %d cameras with %d frames each",
-                       obs->n_frames, p->info.embodiment, p->info.n_cameras, p->info.frames_per_camera);
-    }
-    const int side = p->dims.vit.image_side;
-    for (int i = 0; i < obs->n_frames; i++) {
-        const struct gr_frame *f = &obs->frames[i];
-        GR_TRY(check_cancel(p, err));
-        if (f->rgb == NULL) {
-            return gr_fail(err, GR_ERR_INPUT, "frame %d has no pixels", i);
-        }
-        GR_TRY(gr_preprocess_frame(p->preprocess, f->rgb, f->height, f->width, p->u8, err));
-        gr_preprocess_pixels(p->u8, side, p->pixels + (size_t)i * 3 * (size_t)side * (size_t)side);
-    }
-    return GR_OK;
-}
-
-static enum gr_status encode_noise(struct gr_policy *p, const struct gr_observation *obs, struct gr_err *err)
-{
-    const size_t A = (size_t)p->dims.dit.max_action, n = (size_t)p->dims.dit.horizon * A;
-    if (obs->noise_kind == GR_NOISE_SEED) {
-        if (obs->seed > INT64_MAX) {
-            return gr_fail(err, GR_ERR_INPUT, "seed %llu is above 9223372036854775807", (unsigned long long)obs->seed);
-        }
-        gr_noise(obs->seed, p->noise, n);
-        return GR_OK;
-    }
-    if (obs->noise == NULL) {
-        return gr_fail(err, GR_ERR_INPUT, "observation has no noise, expected [%d, %d] numbers or a seed",
-                       p->dims.dit.horizon, p->dims.dit.max_action);
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!isfinite(obs->noise[i])) {
-            return gr_fail(err, GR_ERR_INPUT, "noise[%zu][%zu] is not finite", i / A, i % A);
-        }
-        if (fabsf(obs->noise[i]) > NOISE_MAX) {
-            return gr_fail(err, GR_ERR_INPUT,
-                           "noise[%zu][%zu] is %g, expected a normally distributed number (at most %g)", i / A, i % A,
-                           (double)obs->noise[i], (double)NOISE_MAX);
-        }
-    }
-    memcpy(p->noise, obs->noise, n * sizeof(float));
-    return GR_OK;
-}
-
 /* What makes the call itself wrong, whatever is observed. */
-static enum gr_status check_call(const struct gr_policy *p, const struct gr_observation *obs,
-                                 const struct gr_chunk *out, struct gr_err *err)
+static enum gr_status check_chunk(const struct gr_policy *p, const struct gr_chunk *out, struct gr_err *err)
 {
-    if (p == NULL || obs == NULL || out == NULL) {
-        return gr_fail(err, GR_ERR_USAGE, "gr_policy_predict: policy, observation and chunk must not be NULL");
-    }
     if (out->steps != p->info.action_steps || out->dim != p->info.action_dim || out->horizon != p->info.horizon ||
         out->max_action_dim != p->info.max_action_dim) {
         return gr_fail(err, GR_ERR_USAGE,
                        "the chunk is for %d x %d actions, this policy has %d x %d: use its own gr_chunk_new",
                        out->steps, out->dim, p->info.action_steps, p->info.action_dim);
     }
+    return GR_OK;
+}
+
+static enum gr_status check_observation(const struct gr_observation *obs, struct gr_err *err)
+{
     if ((obs->noise_kind != GR_NOISE_SEED && obs->noise_kind != GR_NOISE_GIVEN) ||
         (obs->state_dtype != GR_STATE_F32 && obs->state_dtype != GR_STATE_F64)) {
         return gr_fail(err, GR_ERR_USAGE, "noise_kind %d or state_dtype %d is unknown", (int)obs->noise_kind,
                        (int)obs->state_dtype);
     }
     return GR_OK;
+}
+
+enum gr_status gr_policy_encoded_new(const struct gr_policy *p, struct gr_encoded **out, struct gr_err *err)
+{
+    if (p == NULL || out == NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "gr_policy_encoded_new: policy and out must not be NULL");
+    }
+    GR_TRY(gr_encoder_space(&p->encoder, out, err));
+    (*out)->policy = p;
+    return GR_OK;
+}
+
+enum gr_status gr_policy_encode(struct gr_policy *p, const struct gr_observation *obs, struct gr_encoded *out,
+                                struct gr_err *err)
+{
+    if (p == NULL || obs == NULL || out == NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "gr_policy_encode: policy, observation and request must not be NULL");
+    }
+    if (out->policy != p) {
+        return gr_fail(err, GR_ERR_USAGE, "the request belongs to another policy: use its own gr_policy_encoded_new");
+    }
+    GR_TRY(check_observation(obs, err));
+    (void)pthread_mutex_lock(&p->encode_lock);
+    enum gr_status status = gr_encoder_run(&p->encoder, obs, out, err);
+    (void)pthread_mutex_unlock(&p->encode_lock);
+    return status;
 }
 
 /* Request-level taps, so that a check sees where a difference begins. */
@@ -335,54 +421,51 @@ static void put_inputs(const struct gr_policy *p, const struct gr_model_input *i
     taps->put(taps->user, "noise", in->noise, p->dims.dit.horizon, p->dims.dit.max_action, p->dims.dit.max_action);
 }
 
-static enum gr_status encode(struct gr_policy *p, const struct gr_observation *obs, struct gr_model_input *in,
-                             struct gr_chunk *out, struct gr_err *err)
+static enum gr_status compute(struct gr_policy *p, const struct gr_encoded *r, struct gr_chunk *out,
+                              const struct gr_tap_sink *taps, bool reference, struct gr_err *err)
 {
-    struct gr_prompt_ids ids;
-    bool f64 = obs->state_dtype == GR_STATE_F64;
-    if (obs->frames == NULL || obs->instruction == NULL || obs->state == NULL) {
-        return gr_fail(err, GR_ERR_INPUT, "observation has no %s",
-                       obs->frames == NULL        ? "frames"
-                       : obs->instruction == NULL ? "instruction"
-                                                  : "state");
+    struct gr_model_input in = gr_encoded_input(r, &p->cancel);
+    struct gr_timing *time = &out->timing;
+    const double start = gr_clock_ms();
+    time->encode = r->ms;
+    in.reference = reference;
+    out->n_tokens = r->n_tokens;
+    out->n_text = r->n_text;
+    if (taps != NULL) {
+        put_inputs(p, &in, taps);
     }
-    GR_TRY(encode_frames(p, obs, err));
-    GR_TRY(gr_prompt_encode(p->prompt, obs->instruction, &ids, err));
-    GR_TRY(gr_state_encode(p->config, obs->state, obs->state_dim, f64, p->state, err));
-    GR_TRY(encode_noise(p, obs, err));
-    *in = (struct gr_model_input){.n_images = obs->n_frames,
-                                  .pixels = p->pixels,
-                                  .n_tokens = ids.n_tokens,
-                                  .ids = ids.ids,
-                                  .state = p->state,
-                                  .noise = p->noise,
-                                  .cancel = &p->cancel};
-    out->n_tokens = ids.n_tokens;
-    out->n_text = ids.n_text;
+    GR_TRY(p->ops->predict(p->device, &in, out->normalized, time, taps, err));
+    const double decode = gr_clock_ms();
+    GR_TRY(gr_actions_decode(p->config, out->normalized, r->raw_state, r->state_f64, out->actions, err));
+    const double end = gr_clock_ms();
+    time->decode_actions = end - decode;
+    time->total = r->ms + end - start;
     return GR_OK;
 }
 
 static enum gr_status predict(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
                               const struct gr_tap_sink *taps, bool reference, struct gr_err *err)
 {
-    struct gr_model_input in;
-    GR_TRY(check_call(p, obs, out, err));
-    struct gr_timing *time = &out->timing;
-    double start = gr_clock_ms();
-    GR_TRY(encode(p, obs, &in, out, err));
-    time->encode = gr_clock_ms() - start;
-    in.reference = reference;
-    if (taps != NULL) {
-        put_inputs(p, &in, taps);
+    if (p == NULL || obs == NULL || out == NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "gr_policy_predict: policy, observation and chunk must not be NULL");
     }
-    GR_TRY(p->ops->predict(p->device, &in, out->normalized, time, taps, err));
-    double decode = gr_clock_ms();
-    GR_TRY(
-        gr_actions_decode(p->config, out->normalized, obs->state, obs->state_dtype == GR_STATE_F64, out->actions, err));
-    double end = gr_clock_ms();
-    time->decode_actions = end - decode;
-    time->total = end - start;
-    return GR_OK;
+    GR_TRY(check_chunk(p, out, err));
+    GR_TRY(gr_policy_encode(p, obs, p->request, err));
+    return compute(p, p->request, out, taps, reference, err);
+}
+
+enum gr_status gr_policy_predict_encoded(struct gr_policy *p, const struct gr_encoded *in, struct gr_chunk *out,
+                                         struct gr_err *err)
+{
+    if (p == NULL || in == NULL || out == NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "gr_policy_predict_encoded: policy, request and chunk must not be NULL");
+    }
+    if (in->policy != p || !in->filled) {
+        return gr_fail(err, GR_ERR_USAGE, "the request is %s",
+                       in->policy != p ? "another policy's" : "empty: gr_policy_encode has not filled it");
+    }
+    GR_TRY(check_chunk(p, out, err));
+    return compute(p, in, out, NULL, false, err);
 }
 
 enum gr_status gr_policy_predict_taps(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,

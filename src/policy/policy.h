@@ -12,15 +12,28 @@
 const struct gr_config *gr_policy_config(const struct gr_policy *p);
 /* Dimensions completed from the tensor shapes. */
 const struct gr_dims *gr_policy_dims(const struct gr_policy *p);
+/* Number formats of the matrices, and how they were chosen; NULL: the device has exact arithmetic only. */
+const struct gr_plan *gr_policy_plan(const struct gr_policy *p);
 
 /* gr_policy_predict that also hands out every tap of spec/README.md, plus "pixel_values" [3*side, side], "input_ids" (as float), "state",
  * "noise". */
 enum gr_status gr_policy_predict_taps(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
                                       const struct gr_tap_sink *taps, struct gr_err *err);
 
-/* gr_policy_predict on the reference path: fp32 arithmetic with another set of kernels than the served one where this machine has
- * a fast one. *kernels: its name ("avx2"), static text. */
+/* gr_policy_predict on the reference path: another set of kernels than the served one where this machine has a fast one. With
+ * weights in a low-precision format it runs the same packed weights: it finds faults of the fast kernels, not what the format costs,
+ * which the plan says. *kernels: name of the set ("avx2"), static text. */
 enum gr_status gr_policy_predict_reference(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
                                            const char **kernels, struct gr_err *err);
+
+/* gr_progress_fn: done and total of `what` are predicts, not bytes. */
+bool gr_progress_counts(const char *what);
+
+/* The plan that gr_policy_open with these options would find in o->cache_dir. Opens the snapshot's files, packs and computes nothing.
+ * GR_ERR_IO: there is none; else statuses of gr_policy_open. Free with gr_plan_free. */
+enum gr_status gr_policy_find_plan(const char *dir, const struct gr_options *o, struct gr_plan *out,
+                                   struct gr_err *err);
+/* GR_ERR_USAGE, listing the known names, when options->precision or options->half is none. NULL is one. */
+enum gr_status gr_policy_check_formats(const char *precision, const char *half, struct gr_err *err);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * selfcheck.c: runs the demo observation some times, which also warms everything up, and judges what came out: the same bits each
  * time, and close to the golden. What a reader would get wrong: a golden that is computed here comes from the reference path of the same
- * program; it finds faults of the fast kernels and of packed weights, not of the file that both read. */
+ * program, which reads the same packed weights; it finds faults of the fast kernels, not of the snapshot and not what low-precision
+ * formats cost: that is measured against exact arithmetic when they are chosen (device/plan.h). */
 #include "policy/selfcheck.h"
 
 #include <math.h>
@@ -83,8 +84,9 @@ static enum gr_status compute_golden(struct gr_policy *policy, const struct gr_d
 {
     const char *kernels = "";
     if (cfg->on_golden != NULL) {
-        cfg->on_golden(cfg->user,
-                       "computing a golden chunk on the fp32 reference path: first start with these weights");
+        cfg->on_golden(
+            cfg->user,
+            "computing a golden chunk on the reference path: first start with these weights and number formats");
     }
     GR_TRY(gr_policy_predict_reference(policy, &demo->obs, chunk, &kernels, err));
     memcpy(golden->actions, chunk->actions, (size_t)chunk->steps * (size_t)chunk->dim * sizeof(float));

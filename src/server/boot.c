@@ -11,14 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "policy/demo.h"
+#include "policy/policy.h"
 #include "policy/selfcheck.h"
 
-enum phase { WEIGHTS, TOKENIZER, DEVICE, PIPELINE, BUILT, WARMING, RUN, FIDELITY, WARMED, COMPLETE };
+enum phase { WEIGHTS, TOKENIZER, DEVICE, PIPELINE, BUILT, FORMATS, WARMING, RUN, FIDELITY, WARMED, COMPLETE };
 
 static const struct {
     const char *landmark; /* beginning of the log line */
@@ -29,6 +31,7 @@ static const struct {
     [DEVICE] = {"Opening device ", "open device"},
     [PIPELINE] = {"Loading pipeline: ", "load pipeline"},
     [BUILT] = {"Model built in ", NULL},
+    [FORMATS] = {"Number formats: ", NULL},
     [WARMING] = {"Warming up: ", "warm up"},
     [RUN] = {"Warmup ", NULL},
     [FIDELITY] = {"Warm-up fidelity vs golden fp32: ", NULL},
@@ -85,7 +88,11 @@ static void on_progress(void *user, const char *what, uint64_t done, uint64_t to
     gr_service_set_phase(b->service, text);
     if (gr_clock_ms() - b->told_ms >= LOG_EVERY_MS) {
         b->told_ms = gr_clock_ms();
-        gr_log(GR_LOG_INFO, "%s (%.0f of %.0f MB)", text, megabytes((double)done), megabytes((double)total));
+        if (gr_progress_counts(what)) {
+            gr_log(GR_LOG_INFO, "%s (%.0f of %.0f predicts)", text, (double)done, (double)total);
+        } else {
+            gr_log(GR_LOG_INFO, "%s (%.0f of %.0f MB)", text, megabytes((double)done), megabytes((double)total));
+        }
         char note[160];
         snprintf(note, sizeof note, "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=%s",
                  text); /* a slow first start is no dead one */
@@ -128,6 +135,33 @@ static const char *cache_words(enum gr_cache_state state)
     return "cache off";
 }
 
+/* What was chosen and why, with each step of the ladder that was tried. */
+static void tell_formats(struct gr_boot *b, const struct gr_policy *policy)
+{
+    const struct gr_plan *plan = gr_policy_plan(policy);
+    struct gr_buf peaks = {0};
+    if (plan == NULL) {
+        return; /* exact arithmetic only: nothing was chosen */
+    }
+    for (int i = 0; i < plan->n_peaks; i++) {
+        gr_buf_printf(&peaks, "%s%s %.0f", i == 0 ? "; Gop/s of a thread: " : ", ", plan->peaks[i].format,
+                      plan->peaks[i].gops);
+    }
+    enter(b, FORMATS, "%s (asked: %s; 16-bit: %s%s)", plan->step, plan->asked, plan->half,
+          peaks.data != NULL ? peaks.data : "");
+    gr_buf_free(&peaks);
+    for (int i = 0; i < plan->n_tries; i++) {
+        const struct gr_plan_try *t = &plan->tries[i];
+        for (int k = 0; k < t->judged; k++) {
+            const struct gr_verdict *v = &t->verdict[k];
+            gr_log(GR_LOG_INFO,
+                   "%s on observation %d: actions PCC %.6f, slice %.6f, max|d| %.2e, worst group %s %.5f: %s", t->step,
+                   k + 1, v->pcc, v->pcc_slice, v->max_abs, v->worst_group[0] != '\0' ? v->worst_group : "none",
+                   v->worst_pcc, v->pass ? "passes" : "fails");
+        }
+    }
+}
+
 static enum gr_status open_policy(struct gr_boot *b, struct gr_policy **policy, struct gr_err *err)
 {
     const struct gr_server_config *c = b->cfg;
@@ -142,7 +176,8 @@ static enum gr_status open_policy(struct gr_boot *b, struct gr_policy **policy, 
     }
     enter(b, TOKENIZER, "%s", options.tokenizer_dir != NULL ? options.tokenizer_dir : c->snapshot_dir);
     enter(b, DEVICE, "%s (threads=%d, kernels=%s, policy=%s; %s; %s)", b->names->device, options.threads,
-          kernels_of(options.cpu), c->policy_name, c->threads_reason, gr_cpu_name());
+          kernels_of(options.cpu), options.precision != NULL ? options.precision : "auto", c->threads_reason,
+          gr_cpu_name());
     enter(b, PIPELINE, "gr_policy_open(%s, embodiment %s, layout %s)", c->snapshot_dir,
           options.embodiment != NULL ? options.embodiment : "gr1", c->layout);
     GR_TRY(gr_policy_open(c->snapshot_dir, &options, policy, err));
@@ -155,6 +190,7 @@ static enum gr_status open_policy(struct gr_boot *b, struct gr_policy **policy, 
     enter(b, BUILT, "%.1f s (weights %.0f MB, %d tensors, %.0f MB packed, %s)", b->facts.model_built_s,
           megabytes((double)info->tensor_bytes), info->n_tensors, megabytes((double)info->weight_bytes),
           cache_words(info->cache));
+    tell_formats(b, *policy);
     return GR_OK;
 }
 
@@ -181,8 +217,10 @@ static enum gr_status warm_up(struct gr_boot *b, struct gr_policy *policy, struc
         if (r->has_pcc) {
             snprintf(pcc, sizeof pcc, "%.6f", r->pcc);
         }
-        enter(b, FIDELITY, "actions PCC %s, max|d| %.2e, repeats max|d| %.1e (golden %s, %s)", pcc, r->max_abs,
-              r->repeat_max_abs, gr_golden_source_name(r->source), r->golden_kernels);
+        /* A computed golden has the number formats that are served: what they cost is told with them. */
+        const char *formats = r->source == GR_GOLDEN_SHIPPED ? "fp32" : gr_policy_info(policy)->precision;
+        enter(b, FIDELITY, "actions PCC %s, max|d| %.2e, repeats max|d| %.1e (golden %s, %s, %s)", pcc, r->max_abs,
+              r->repeat_max_abs, gr_golden_source_name(r->source), r->golden_kernels, formats);
     }
     GR_TRY(status);
     enter(b, WARMED, "(%d runs, %.1f s)", r->runs, (gr_clock_ms() - start) / 1000.0);
@@ -208,7 +246,6 @@ static enum gr_status go(struct gr_boot *b, struct gr_err *err)
     b->facts.weights_revision = b->cfg->weights_revision;
     b->facts.snapshot_dir = b->cfg->snapshot_dir;
     b->facts.tokenizer_dir = b->cfg->engine.tokenizer_dir;
-    b->facts.policy_name = b->cfg->policy_name;
     b->facts.threads_reason = b->cfg->threads_reason;
     b->facts.boot_s = (gr_clock_ms() - b->start_ms) / 1000.0;
     GR_TRY(gr_service_ready(b->service, &b->facts, err));

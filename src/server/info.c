@@ -23,16 +23,54 @@ static void hardware(struct gr_jw *w, const struct gr_service_config *cfg, const
     gr_jw_end_object(w);
 }
 
+static void fidelity(struct gr_jw *w, const struct gr_info *info)
+{
+    gr_jw_put_array(w, "fidelity");
+    for (int i = 0; i < info->n_fidelity; i++) {
+        const struct gr_fidelity *f = &info->fidelity[i];
+        gr_jw_object(w);
+        gr_jw_put_int(w, "observation", i + 1);
+        gr_jw_put_bool(w, "gate", f->gate);
+        gr_jw_put_f64(w, "pcc_actions", f->pcc);
+        gr_jw_put_f64(w, "pcc_slice", f->pcc_slice);
+        gr_jw_put_f64(w, "max_abs", f->max_abs);
+        gr_jw_put_string(w, "worst_group", f->worst_group[0] != '\0' ? f->worst_group : NULL);
+        gr_jw_put_f64(w, "worst_pcc", f->worst_pcc);
+        gr_jw_put_bool(w, "pass", f->pass);
+        gr_jw_end_object(w);
+    }
+    gr_jw_end_array(w);
+}
+
+/* What multiplies how fast on this CPU: the reason for the 16-bit format. */
+static void peaks(struct gr_jw *w, const struct gr_plan *plan)
+{
+    gr_jw_put_array(w, "peaks");
+    for (int i = 0; plan != NULL && i < plan->n_peaks; i++) {
+        gr_jw_object(w);
+        gr_jw_put_string(w, "format", plan->peaks[i].format);
+        gr_jw_put_string(w, "isa", plan->peaks[i].isa);
+        gr_jw_put_milli(w, "gops", plan->peaks[i].gops);
+        gr_jw_end_object(w);
+    }
+    gr_jw_end_array(w);
+}
+
 static void stage(struct gr_jw *w, const struct gr_boot_facts *facts)
 {
     const struct gr_info *info = gr_policy_info(facts->policy);
     struct gr_buf served = {0};
-    gr_buf_printf(&served, "%s-%s", info->device, facts->policy_name);
+    gr_buf_printf(&served, "%s-%s", info->device, info->precision);
     w->out->failed |= served.failed;
     gr_jw_put_object(w, "stage");
     gr_jw_put_string(w, "served", served.data);
     gr_jw_put_string(w, "kernels", info->isa);
-    gr_jw_put_string(w, "policy", facts->policy_name);
+    gr_jw_put_string(w, "policy", info->precision);
+    gr_jw_put_string(w, "policy_asked", info->precision_asked);
+    gr_jw_put_string(w, "policy_step", info->precision_step);
+    gr_jw_put_string(w, "half", info->half);
+    peaks(w, gr_policy_plan(facts->policy));
+    fidelity(w, info);
     gr_jw_put_object(w, "weights");
     gr_jw_put_int(w, "tensors", info->n_tensors);
     gr_jw_put_u64(w, "packed_bytes", info->weight_bytes);
@@ -156,7 +194,7 @@ static void policies(struct gr_jw *w, const struct gr_boot_facts *facts)
 {
     const struct gr_config *c = gr_policy_config(facts->policy);
     gr_jw_put_object(w, "policies");
-    gr_jw_put_string(w, "precision", facts->policy_name);
+    gr_jw_put_string(w, "precision", gr_policy_info(facts->policy)->precision);
     gr_jw_put_string(w, "determinism",
                      "same observation and noise, same bits: whatever came before, for any thread count");
     gr_jw_put_string(w, "order", "one predict at a time, in order of arrival; more than the queue holds get 503");

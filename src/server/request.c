@@ -367,6 +367,15 @@ enum gr_status gr_request_parse(const char *body, size_t n, const struct gr_info
     return status;
 }
 
+void gr_request_drop_pictures(struct gr_request *r)
+{
+    for (int i = 0; r->images != NULL && i < r->obs.n_frames; i++) {
+        free(r->images[i].rgb);
+        r->images[i].rgb = NULL;
+        r->frames[i].rgb = NULL;
+    }
+}
+
 void gr_request_free(struct gr_request *r)
 {
     for (int i = 0; r->images != NULL && i < r->obs.n_frames; i++) {

@@ -21,12 +21,12 @@
  *          unknown_group       missing_group      wrong_width
  *          not_finite          a number of state or noise, as written or after rounding to float32
  *          wrong_shape         noise
- *          noise_range         a number of noise beyond +-10000 (found by gr_policy_predict)
+ *          noise_range         a number of noise beyond +-10000 (found by gr_policy_encode)
  *          seed_with_noise     both given
  *          unknown_embodiment  not the one that is served
  *          empty_instruction   nothing left after cleaning
- *          long_instruction    more than 2000 characters, or more tokens than the layout has (found by gr_policy_predict)
- *          bad_observation     anything else that gr_policy_predict refuses
+ *          long_instruction    more than 2000 characters, or more tokens than the layout has (found by gr_policy_encode)
+ *          bad_observation     anything else that gr_policy_encode or the predict refuses
  *     500  no_memory */
 #ifndef GR_SERVER_REQUEST_H
 #define GR_SERVER_REQUEST_H
@@ -56,7 +56,7 @@ struct gr_request {
     float *noise;
     bool return_normalized;
     double decode_ms;   /* base64, pictures, validation: everything of gr_request_parse */
-    double pictures_ms; /* of it: decoding the picture files, which the engine's own time counts too */
+    double pictures_ms; /* of it: decoding the picture files */
     int out_of_range;   /* state values outside the statistics' min..max */
     char out_of_range_text
         [GR_FIELD_BYTES]; /* the first of them: "state.left_hand[5] = 1.721, recorded range -1.1 to 0.0", "" for none */
@@ -71,13 +71,15 @@ struct gr_state_range {
  * GR_ERR_SCHEMA (422): JSON, wrong type, unknown or missing field, seed that is negative, fractional or too large, two names for the
  * instruction. GR_ERR_INPUT (400): right type, wrong meaning: camera or group name, width, not finite, picture, size, instruction
  * length in characters, embodiment, seed with noise, shape of noise. GR_ERR_NOMEM. Fills *why with err.
- * Not checked here: the instruction's tokens (gr_policy_predict does). */
+ * Not checked here: the instruction's tokens (gr_policy_encode does). */
 enum gr_status gr_request_parse(const char *body, size_t n, const struct gr_info *info,
                                 const struct gr_state_range *ranges, struct gr_request *out,
                                 struct gr_request_error *why, struct gr_err *err);
+/* Frees the pixels, once they are encoded; sizes and orientations stay for the reply. */
+void gr_request_drop_pictures(struct gr_request *r);
 void gr_request_free(struct gr_request *r);
 
-/* Code and field for a failure of gr_policy_predict, whose messages name the part of the observation. */
+/* Code and field for a failure of gr_policy_encode or the predict, whose messages name the part of the observation. */
 void gr_request_explain(const struct gr_err *err, struct gr_request_error *why);
 
 #endif

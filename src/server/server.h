@@ -18,7 +18,6 @@ struct gr_server_config {
         engine; /* embodiment, tokenizer, device, precision, threads, cache_dir; progress is the server's */
     const char *snapshot_dir;
     const char *weights_repo, *weights_revision; /* NULL: unknown */
-    const char *policy_name;                     /* served number formats: "exact" */
     const char *layout;                          /* "gr1", "gr1_long_text", "auto" */
     const char *threads_reason;
     struct gr_listen_config listen;

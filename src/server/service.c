@@ -55,7 +55,7 @@ enum gr_status gr_service_new(const struct gr_service_config *cfg, struct gr_ser
         return gr_fail(err, GR_ERR_NOMEM, "no memory for the service");
     }
     s->cfg = *cfg;
-    s->predict = gr_policy_predict;
+    s->predict = gr_policy_predict_encoded;
     s->started_ms = gr_clock_ms();
     gr_service_set_phase(s, "starting");
     enum gr_status status = gr_metrics_new(&s->metrics, err);
@@ -82,6 +82,10 @@ void gr_service_free(struct gr_service *s)
     gr_queue_free(s->intake);
     gr_queue_free(s->waiting);
     gr_chunk_free(s->chunk);
+    gr_encoded_free(s->demo_request);
+    for (int i = 0; i < GR_SPARE; i++) {
+        gr_encoded_free(s->spare[i]);
+    }
     gr_metrics_free(s->metrics);
     gr_buf_free(&s->info);
     gr_buf_free(&s->demo);

@@ -3,7 +3,7 @@
  * service.h: the routes and the life of the service: starting -> ok -> draining. Between HTTP and the policy:
  *
  *     on_head: path, method, key, type, length, state  ─► reply, or let the body come
- *     on_body: /predict ─► intake queue ─► intake thread: JSON, pictures ─► predict queue ─► predict thread: engine, reply
+ *     on_body: /predict ─► intake queue ─► intake thread: JSON, pictures, encoding ─► predict queue ─► predict thread: engine, reply
  *
  * Both queues are first-in first-out and each has one thread, so requests are answered in the order of arrival; cfg.queue requests
  * may wait behind the one that runs or will run next. Bad requests are answered by the intake thread and never wait for the engine. GET routes are answered on the
@@ -38,7 +38,6 @@ struct gr_boot_facts {
     const struct gr_selfcheck *check;
     const char *weights_repo, *weights_revision; /* NULL: unknown (a folder) */
     const char *snapshot_dir, *tokenizer_dir;
-    const char *policy_name;    /* number formats served: "exact" */
     const char *threads_reason; /* "2 CPUs of the affinity mask" */
     double model_built_s, boot_s;
 };

@@ -19,7 +19,12 @@
 #include "server/service.h"
 
 enum gr_service_state { GR_SERVICE_STARTING, GR_SERVICE_OK, GR_SERVICE_DRAINING };
-enum { GR_PHASE_BYTES = 160, GR_RANGE_KINDS = 32, GR_CLIENT_GONE = 499 /* in our books only: nobody read the reply */ };
+enum {
+    GR_PHASE_BYTES = 160,
+    GR_RANGE_KINDS = 32,
+    GR_SPARE = 2,
+    GR_CLIENT_GONE = 499 /* in our books only: nobody read the reply */
+};
 
 /* When a state dimension was last named in the log for being out of range. */
 struct gr_range_kind {
@@ -33,7 +38,7 @@ struct gr_service {
     double started_ms;
     _Atomic(struct gr_http *) http;
     _Atomic int state;    /* enum gr_service_state */
-    pthread_mutex_t lock; /* phase, fatal_err, on_fatal, decoded */
+    pthread_mutex_t lock; /* phase, fatal_err, on_fatal, encoded, spare */
     char phase[GR_PHASE_BYTES];
     struct gr_err fatal_err;
     void (*on_fatal)(void *user);
@@ -46,17 +51,19 @@ struct gr_service {
     struct gr_boot_facts facts;
     const struct gr_info *policy_info;
     struct gr_state_range *ranges; /* [state_dim], NULL: the statistics have percentiles only */
-    /* gr_policy_predict; a test puts a failing or a slow one here. */
-    enum gr_status (*predict)(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
+    /* gr_policy_predict_encoded; a test puts a failing or a slow one here. */
+    enum gr_status (*predict)(struct gr_policy *p, const struct gr_encoded *in, struct gr_chunk *out,
                               struct gr_err *err);
 
     struct gr_queue *intake, *waiting;
     pthread_t intake_thread, predict_thread;
     bool threads; /* both run */
     struct gr_chunk *chunk;
+    struct gr_encoded *demo_request; /* for the check of a failing engine */
     _Atomic bool stopping;
-    pthread_cond_t room;                        /* with lock: decoded became smaller */
-    size_t decoded;                             /* bytes of pictures that wait for the engine */
+    pthread_cond_t room;                        /* with lock: encoded became smaller */
+    int encoded, encoded_max;                   /* requests that are ready for the engine or in it */
+    struct gr_encoded *spare[GR_SPARE];         /* memory of answered ones: two alternate, more is rare */
     _Atomic int open;                           /* predicts accepted and not yet answered */
     _Atomic int64_t running_since_us;           /* monotonic clock, 0: idle */
     struct gr_range_kind kinds[GR_RANGE_KINDS]; /* intake thread only */
@@ -68,11 +75,12 @@ struct gr_job {
     struct gr_service *service;
     struct gr_http_request *http;
     enum gr_metric_route route;
-    int status;     /* of the reply; 0: none yet */
-    double body_ms; /* clock when the body was complete */
-    bool accepted;  /* counted in service->open */
+    int status;       /* of the reply; 0: none yet */
+    double body_ms;   /* clock when the body was complete */
+    double encode_ms; /* time that the intake thread spent on encoding */
+    bool accepted;    /* counted in service->open */
     struct gr_request request;
-    size_t decoded;              /* counted in service->decoded */
+    struct gr_encoded *encoded;  /* request, ready for the engine; counted in service->encoded */
     char note[GR_ERR_MSG_BYTES]; /* why a status of 500 or more, for the log; "" for none */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * service_predict.c: a predict on its way: accepted on the network thread, read by the intake thread, computed and answered by the
- * predict thread. Every accepted request leaves through gr_service_send exactly once, also when its client has gone, the engine
+ * service_predict.c: a predict on its way: accepted on the network thread, read and encoded by the intake thread while the engine computes
+ * the one before, computed and answered by the predict thread. Every accepted request leaves through gr_service_send exactly once, also when its client has gone, the engine
  * has failed or the service stops. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "policy/policy.h"
 #include "server/reply.h"
 #include "server/service_parts.h"
 
 static const double range_log_ms = 60000;
-/* Pictures grow on decoding: 75 KB of PNG may be 50 MB of pixels. Beyond this many bytes the intake thread waits for the engine. */
-static const size_t decoded_max = 128u << 20;
+/* Beyond this many bytes of encoded requests (0.8 MB each with one picture) the intake thread waits for the engine. */
+static const size_t encoded_bytes_max = 128u << 20;
 
 /* ---- accepting ---- */
 
@@ -46,17 +47,55 @@ double gr_service_busy_s(const struct gr_service *s)
     return since == 0 ? 0 : (gr_clock_ms() - (double)since / 1e3) / 1e3;
 }
 
+/* ---- memory of encoded requests ---- */
+
+static enum gr_status take_encoded(struct gr_job *job, struct gr_err *err)
+{
+    struct gr_service *s = job->service;
+    (void)pthread_mutex_lock(&s->lock);
+    for (int i = 0; job->encoded == NULL && i < GR_SPARE; i++) {
+        job->encoded = s->spare[i];
+        s->spare[i] = NULL;
+    }
+    s->encoded++;
+    (void)pthread_mutex_unlock(&s->lock);
+    enum gr_status status = job->encoded != NULL ? GR_OK : gr_policy_encoded_new(s->facts.policy, &job->encoded, err);
+    if (status != GR_OK) {
+        (void)pthread_mutex_lock(&s->lock);
+        s->encoded--;
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    return status;
+}
+
+static void give_encoded(struct gr_job *job)
+{
+    struct gr_service *s = job->service;
+    struct gr_encoded *mine = job->encoded;
+    if (mine == NULL) {
+        return;
+    }
+    job->encoded = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    for (int i = 0; mine != NULL && i < GR_SPARE; i++) {
+        if (s->spare[i] == NULL) {
+            s->spare[i] = mine;
+            mine = NULL;
+        }
+    }
+    s->encoded--;
+    (void)pthread_cond_signal(&s->room);
+    (void)pthread_mutex_unlock(&s->lock);
+    gr_encoded_free(mine);
+}
+
+/* ---- answering ---- */
+
 /* The place is given back before the reply goes out: a client that has its answer may ask again at once. */
 static void leave(struct gr_job *job)
 {
     gr_request_free(&job->request);
-    if (job->decoded > 0) {
-        (void)pthread_mutex_lock(&job->service->lock);
-        job->service->decoded -= job->decoded;
-        (void)pthread_cond_signal(&job->service->room);
-        (void)pthread_mutex_unlock(&job->service->lock);
-        job->decoded = 0;
-    }
+    give_encoded(job);
     if (job->accepted) {
         job->accepted = false;
         atomic_fetch_sub(&job->service->open, 1);
@@ -85,6 +124,30 @@ void gr_service_on_body(void *user, struct gr_http_request *r)
 }
 
 /* ---- both threads ---- */
+
+/* The reply of a request that could not be encoded or computed. True: the engine itself is in doubt. */
+static bool answer_failure(struct gr_job *job, enum gr_status status, const struct gr_err *err)
+{
+    if (status == GR_ERR_BUSY) {
+        refuse(job, 503, "draining", "the server is shutting down", "");
+        return false;
+    }
+    const int http_status = gr_reply_http_status(status);
+    if (http_status < 500) {
+        struct gr_request_error why;
+        gr_request_explain(err, &why);
+        refuse(job, http_status, why.code, err->msg, why.field);
+        return false;
+    }
+    if (status == GR_ERR_NOMEM) {
+        refuse(job, http_status, "no_memory", "no memory for this request; try again", "");
+        return false;
+    }
+    /* The text of the fault is for the log: it may hold what no client should see. */
+    memcpy(job->note, err->msg, sizeof job->note);
+    refuse(job, 500, "engine_failure", "the engine failed on this request; it has been logged", "");
+    return true;
+}
 
 /* True when the job was answered because nobody needs its chunk any more, or nobody can compute it. */
 static bool answered_early(struct gr_service *s, struct gr_job *job)
@@ -136,21 +199,21 @@ static void note_range(struct gr_service *s, const struct gr_request *r)
 static void wait_for_room(struct gr_service *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    while (s->decoded > decoded_max) {
+    while (s->encoded >= s->encoded_max) {
         (void)pthread_cond_wait(&s->room, &s->lock);
     }
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-static void count_decoded(struct gr_service *s, struct gr_job *job)
+/* Parsed to ready for the engine. Pictures are as large as their senders like and are not kept: what is encoded has one size. */
+static enum gr_status encode(struct gr_service *s, struct gr_job *job, struct gr_err *err)
 {
-    const struct gr_observation *obs = &job->request.obs;
-    for (int i = 0; i < obs->n_frames; i++) {
-        job->decoded += (size_t)obs->frames[i].height * (size_t)obs->frames[i].width * 3;
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    s->decoded += job->decoded;
-    (void)pthread_mutex_unlock(&s->lock);
+    const double start = gr_clock_ms();
+    GR_TRY(take_encoded(job, err));
+    enum gr_status status = gr_policy_encode(s->facts.policy, &job->request.obs, job->encoded, err);
+    gr_request_drop_pictures(&job->request);
+    job->encode_ms = gr_clock_ms() - start;
+    return status;
 }
 
 static void take_in(struct gr_service *s, struct gr_job *job)
@@ -170,11 +233,13 @@ static void take_in(struct gr_service *s, struct gr_job *job)
                why.field);
         return;
     }
-    count_decoded(s, job);
     if (job->request.out_of_range > 0) {
         note_range(s, &job->request);
     }
-    if (!gr_queue_push(s->waiting, job)) {
+    status = encode(s, job, &err);
+    if (status != GR_OK) {
+        (void)answer_failure(job, status, &err); /* whatever it is, the network has computed nothing */
+    } else if (!gr_queue_push(s->waiting, job)) {
         refuse(job, 503, "draining", "the server is shutting down", "");
     }
 }
@@ -195,7 +260,7 @@ static void check_engine(struct gr_service *s, const struct gr_err *cause)
 {
     const struct gr_selfcheck *check = s->facts.check;
     struct gr_err err = {0};
-    enum gr_status status = s->predict(s->facts.policy, &s->facts.demo->obs, s->chunk, &err);
+    enum gr_status status = s->predict(s->facts.policy, s->demo_request, s->chunk, &err);
     if (status == GR_ERR_BUSY) {
         return; /* cancelled: the service is ending anyway */
     }
@@ -232,41 +297,17 @@ static enum gr_status print_chunk(struct gr_service *s, const struct gr_job *job
     return GR_OK;
 }
 
-/* The reply of a predict that gave no chunk. True: the engine itself is in doubt. */
-static bool answer_failure(struct gr_job *job, enum gr_status status, const struct gr_err *err)
-{
-    if (status == GR_ERR_BUSY) {
-        refuse(job, 503, "draining", "the server is shutting down", "");
-        return false;
-    }
-    const int http_status = gr_reply_http_status(status);
-    if (http_status < 500) {
-        struct gr_request_error why;
-        gr_request_explain(err, &why);
-        refuse(job, http_status, why.code, err->msg, why.field);
-        return false;
-    }
-    if (status == GR_ERR_NOMEM) {
-        refuse(job, http_status, "no_memory", "no memory for this request; try again", "");
-        return false;
-    }
-    /* The text of the fault is for the log: it may hold what no client should see. */
-    memcpy(job->note, err->msg, sizeof job->note);
-    refuse(job, 500, "engine_failure", "the engine failed on this request; it has been logged", "");
-    return true;
-}
-
 static void compute(struct gr_service *s, struct gr_job *job)
 {
     if (answered_early(s, job)) {
         return;
     }
     const double start_ms = gr_clock_ms();
-    double waited_ms = start_ms - job->body_ms - job->request.decode_ms;
+    const double waited_ms = start_ms - job->body_ms - job->request.decode_ms - job->encode_ms;
     struct gr_buf body = {0};
     struct gr_err err = {0};
     atomic_store(&s->running_since_us, (int64_t)(start_ms * 1e3) + 1);
-    enum gr_status status = s->predict(s->facts.policy, &job->request.obs, s->chunk, &err);
+    enum gr_status status = s->predict(s->facts.policy, job->encoded, s->chunk, &err);
     if (status == GR_OK) {
         status = print_chunk(s, job, waited_ms > 0 ? waited_ms : 0, &body, &err);
     }
@@ -294,9 +335,23 @@ static void *predict_main(void *arg)
 
 /* ---- start and stop ---- */
 
+static enum gr_status make_buffers(struct gr_service *s, struct gr_err *err)
+{
+    const struct gr_dims *d = gr_policy_dims(s->facts.policy);
+    const size_t side = (size_t)d->vit.image_side, frames = (size_t)s->facts.demo->obs.n_frames;
+    const size_t each = (frames * 3 * side * side + (size_t)d->dit.horizon * (size_t)d->dit.max_action) * sizeof(float);
+    const size_t most = encoded_bytes_max / each;
+    s->encoded_max = most < GR_SPARE                          ? GR_SPARE
+                     : most > (size_t)s->cfg.queue + GR_SPARE ? s->cfg.queue + GR_SPARE
+                                                              : (int)most;
+    GR_TRY(gr_chunk_new(s->facts.policy, &s->chunk, err));
+    GR_TRY(gr_policy_encoded_new(s->facts.policy, &s->demo_request, err));
+    return gr_policy_encode(s->facts.policy, &s->facts.demo->obs, s->demo_request, err);
+}
+
 enum gr_status gr_service_start_threads(struct gr_service *s, struct gr_err *err)
 {
-    GR_TRY(gr_chunk_new(s->facts.policy, &s->chunk, err));
+    GR_TRY(make_buffers(s, err));
     int failed = gr_thread_start(&s->intake_thread, intake_main, s);
     if (failed == 0) {
         failed = gr_thread_start(&s->predict_thread, predict_main, s);

@@ -173,7 +173,7 @@ static void get_metrics(struct gr_job *job)
                                        .model = s->cfg.model,
                                        .device = s->cfg.device,
                                        .isa = open ? s->policy_info->isa : "",
-                                       .policy = open ? s->facts.policy_name : ""};
+                                       .policy = open ? s->policy_info->precision : ""};
     struct gr_buf body = {0};
     gr_metrics_print(s->metrics, &now, &body);
     gr_service_send(job, 200, metrics_type, NULL, NULL, &body);

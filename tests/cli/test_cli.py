@@ -42,6 +42,7 @@ def gr00t(*args, env=None, stdout=subprocess.PIPE, before=None, program=None, cw
         if name.endswith("_OPTIONS") or name.startswith("GCOV"):
             clean[name] = os.environ[name]
     clean["HOME"] = os.path.join(TMP, "home")
+    clean["GR00T_POLICY"] = "exact"  # what goldens are compared with; tests of other number formats name them
     clean.update(env or {})
     p = subprocess.run([program or BIN, *args], env=clean, stdout=stdout, stderr=subprocess.PIPE, preexec_fn=before, timeout=240, cwd=cwd)
     return Run(p.returncode, (p.stdout or b"").decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace"))
@@ -343,6 +344,50 @@ def check_fails_on_a_changed_tap_or_action_or_a_missing_tap():
 
 
 @test
+def check_judges_other_policies_by_their_actions():
+    run = done(gr00t("check", DEMO, GOLDEN, "--policy", "fast", "--half", "f16"))
+    equal(run.out.splitlines()[-1], "1 of 1 cases within bounds")
+    contains(run.out, "actions PCC 0.999", "slice PCC 0.999", *GROUPS, "all groups", "normalised", "not judged")
+    r = json.loads(done(gr00t("check", DEMO, GOLDEN, "--policy", "fast", "--half", "f16", "--json")).out)
+    equal((r["policy"], r["policy_step"], r["half"], r["bounds"]["pcc"]), ("fast", "fast", "f16", 0.999))
+    case = r["cases"][0]
+    equal([(g["name"], g["dim"]) for g in case["groups"]], list(GROUPS.items()))
+    assert all(g["ok"] and g["pcc"] > 0.99 and g["max_abs"] > 1e-4 and g["range"] > 0 for g in case["groups"])
+    assert case["pcc"] > 0.999 and case["pcc_slice"] > 0.999
+    arrays = {a["name"]: a for a in case["arrays"]}
+    equal([n for n, a in arrays.items() if a["judged"]], ["input_ids", "noise", "state", "actions"])
+    assert arrays["vit.out"]["ok"] and arrays["vit.out"]["rel_max"] > 1e-4, "a tap that exact arithmetic would not be allowed"
+
+
+@test
+def check_of_another_policy_fails_on_actions_inputs_and_missing_taps():
+    fast = ["--policy", "fast", "--half", "f16"]
+    fails(gr00t("check", DEMO, golden_copy("p1", inputs__safetensors=flip_last_float), *fast), 1)  # an input
+    run = fails(gr00t("check", DEMO, golden_copy("p2", taps_fp32__safetensors=rename_tap), *fast), 1)
+    contains(run.out, "vit.ou2 never arrived")
+
+    def waist(data):
+        e = json.loads(data)
+        for i, row in enumerate(e["actions_fp32"]["waist"]):  # invisible in the PCC of all 29 joints, not in the group's own
+            row[0] += 0.18 if i % 2 else -0.18
+        return json.dumps(e)
+
+    run = fails(gr00t("check", DEMO, golden_copy("p3", expected__json=waist), *fast, "--json"), 1)
+    case = json.loads(run.out)["cases"][0]
+    equal([g["name"] for g in case["groups"] if not g["ok"]], ["waist"])
+    assert case["pcc"] > 0.999, case["pcc"]
+    run = fails(gr00t("check", DEMO, golden_copy("p4", taps_fp32__safetensors=lambda d: d.replace(b'"action_pred"', b'"action_prex"')), *fast), 3)
+    contains(run.err, "action_pred", "50 x 128")
+
+
+@test
+def check_of_exact_shows_the_groups_and_judges_the_taps():
+    r = json.loads(done(gr00t("check", DEMO, GOLDEN, "--json")).out)
+    equal((r["policy"], r["bounds"]["rel_max"]), ("exact", 1e-4))
+    assert all(g["ok"] and g["max_abs"] < 1e-4 for g in r["cases"][0]["groups"]) and all(a["judged"] for a in r["cases"][0]["arrays"])
+
+
+@test
 def check_refuses_a_damaged_case():
     fails(gr00t("check", DEMO, os.path.join(TMP, "nowhere")), 3, "obs.json")
     fails(gr00t("check", DEMO, golden_copy("g6", taps_fp32__safetensors=lambda d: d[:100])), 3)
@@ -365,7 +410,7 @@ def inspect_describes_the_snapshot():
              "crop_fraction 0.95")
     r = json.loads(done(gr00t("inspect", DEMO, "--json")).out)
     for key in ("model_type", "embodiment", "embodiments", "settings", "ignored_keys", "tensors", "shards", "tensor_bytes", "dtypes",
-                "parts", "unused_tensors", "tokenizer", "files"):
+                "parts", "unused_tensors", "tokenizer", "files", "formats"):
         assert key in r, key
     equal(sum(p["tensors"] for p in r["parts"].values()), r["tensors"])
     equal(sum(p["bytes"] for p in r["parts"].values()), r["tensor_bytes"])
@@ -380,6 +425,43 @@ def inspect_describes_the_snapshot():
 
     r = json.loads(done(gr00t("inspect", snapshot("extra", config__json=extra), "--json")).out)
     contains(" ".join(r["ignored_keys"]), "my_own_key")
+
+
+@test
+def inspect_says_how_to_get_number_formats():
+    nowhere = os.path.join(TMP, "empty_cache")
+    contains(done(gr00t("inspect", DEMO, "--cache", nowhere)).out, "not chosen yet", nowhere)
+    contains(done(gr00t("inspect", DEMO, "--cache", "off")).out, "no cache folder")
+    equal(json.loads(done(gr00t("inspect", DEMO, "--cache", nowhere, "--json")).out)["formats"], None)
+    assert not os.path.exists(nowhere), "inspect writes nothing"
+
+
+@test
+def number_formats_are_checked_by_name_everywhere():
+    for run in (predict, lambda *a, **k: gr00t("inspect", DEMO, *a, **k), lambda *a, **k: gr00t("check", DEMO, GOLDEN, *a, **k)):
+        fails(run("--policy", "fp4"), 2, "--policy", "fp4", "auto, exact, high, balanced, fast, mixed or fastest")
+        fails(run("--half", "fp16"), 2, "--half", "fp16", "f16, bf16p or i16")
+    fails(predict(env={"GR00T_POLICY": "quick"}), 2, "GR00T_POLICY", "quick")
+    fails(predict(env={"GR00T_HALF": "8"}), 2, "GR00T_HALF")
+    for name in ("auto", "mixed_dit", "exact", "high", "balanced", "fast", "mixed", "fastest"):
+        done(predict("--policy", name))
+    done(predict("--no-prefix-cache", "--remeasure", "--half", "i16"))
+
+
+@test
+def the_cache_folder_is_used_unless_it_is_off():
+    folder = os.path.join(TMP, "predict_cache")
+    first = done(predict("--policy", "exact", "--cache", folder, "--json")).out
+    kept = os.listdir(folder)
+    assert any(name.startswith("packed-") for name in kept), kept
+    again = done(predict("--policy", "exact", "--json", env={"GR00T_CACHE": folder})).out
+    equal(json.loads(again)["actions"], json.loads(first)["actions"])
+    equal(sorted(os.listdir(folder)), sorted(kept))
+    fails(predict("--cache", "on"), 2, "--cache", "a folder or off")
+    bare = os.path.join(TMP, "no_cache_home")
+    os.mkdir(bare)
+    done(predict("--cache", "off", env={"HOME": bare}))
+    equal(os.listdir(bare), [])
 
 
 @test
@@ -399,14 +481,43 @@ def tokenize_shows_ids_and_pieces():
 @test
 def bench_engine_reports():
     path = os.path.join(TMP, "bench.json")
-    out = done(gr00t("bench", "engine", "--model", DEMO, "--threads", "1", "--runs", "2", "--json", path)).out
-    contains(out, "vision", "llm", "adapter", "denoise", "total", "GFLOP/s", "FMA peak", "load ", "peak memory")
+    out = done(gr00t("bench", "engine", "--model", DEMO, "--policy", "exact", "--threads", "1", "--runs", "2", "--json", path)).out
+    contains(out, "vision", "llm", "adapter", "denoise", "total", "Gop/s", "of peak", "of bound", "bound by", "instruction", "possible", "GB/s",
+             "memory read by 1 thread", "against fp32", "prefix cache on", "load ", "peak memory")
     r = json.load(open(path))
-    for key in ("total_ms", "stages", "peak_gflops", "share_of_peak", "load_ms", "first_chunk_ms", "peak_rss_bytes", "isa", "threads",
-                "cpu", "other_cpus", "runs", "seq_len"):
+    for key in ("total_ms", "stages", "peaks", "share_of_peak", "share_of_bound", "pcc_actions", "worst_group", "load_ms", "first_chunk_ms",
+                "peak_rss_bytes", "isa", "threads", "policy", "prefix_cache", "prefix_rows", "memory_gbytes_per_s", "cpu", "other_cpus", "runs", "seq_len"):
         assert key in r, key
     assert 0 < r["total_ms"]["min"] <= r["total_ms"]["p50"] <= r["total_ms"]["max"] and 0 < r["share_of_peak"] < 1
-    done(gr00t("bench", "engine", "--model", DEMO, "--runs", "1", "--image", FRAME, "--state", STATE, "--instruction", "wave"))
+    equal((r["policy"], r["pcc_actions"], r["worst_group"]), ("exact", 1, None))
+    parts = [r["stages"][k] for k in ("vision", "llm", "adapter", "denoise")]
+    for key in ("gflop", "mbytes", "peak_ms", "memory_ms"):
+        assert abs(sum(p[key] for p in parts) - r["stages"]["total"][key]) < 0.01, key
+    for p in parts:  # each to three decimals
+        assert p["share_of_bound"] >= max(p["share_of_peak"], p["share_of_memory"]) - 0.002, p
+    for name, peak in r["peaks"].items():
+        assert peak["gops"]["p50"] > 0 and peak["instruction"], name
+    done(gr00t("bench", "engine", "--model", DEMO, "--policy", "exact", "--runs", "1", "--image", FRAME, "--state", STATE, "--instruction", "wave"))
+
+
+@test
+def bench_engine_measures_with_and_without_the_prefix_cache():
+    rows = {}
+    for flags in ([], ["--no-prefix-cache"]):
+        path = os.path.join(TMP, "prefix.json")
+        done(gr00t("bench", "engine", "--model", DEMO, "--policy", "exact", "--threads", "1", "--runs", "1", "--json", path, *flags))
+        r = json.load(open(path))
+        rows[r["prefix_cache"]] = (r["prefix_rows"], r["stages"]["llm"]["gflop"])
+    equal(rows["off"][0], 0)
+    assert 0 < rows["on"][0] < 116 and rows["on"][1] < rows["off"][1], rows
+
+
+@test
+def bench_engine_wants_a_model_or_makes_one():
+    fails(gr00t("bench", "engine"), 2, "--model DIR or --synthetic")
+    fails(gr00t("bench", "engine", "--model", DEMO, "--synthetic"), 2, "--model DIR or --synthetic")
+    nowhere = os.path.join(TMP, "no-such-folder")
+    fails(gr00t("bench", "engine", "--synthetic", env={"TMPDIR": nowhere}), 3, nowhere, "TMPDIR")
 
 
 def sums(folder):
@@ -459,7 +570,7 @@ def the_example_runs():
     run = gr00t(DEMO, FRAME, INSTRUCTION, program=EXAMPLE)
     done(run)
     zero = write("zero.json", json.dumps({g: [0] * n for g, n in GROUPS.items()}))
-    a = actions(predict("--json", state_file=zero))
+    a = actions(predict("--json", "--policy", "auto", state_file=zero))  # the library's default
     rows = [[v for g in GROUPS for v in a[g][s]] for s in range(16)]
     got = [[float(v) for v in line.split()] for line in run.out.splitlines()]
     equal([len(r) for r in got], [29] * 16)

@@ -111,6 +111,7 @@ def clean_env(extra=None):
            if not k.startswith(("GR00T_", "HF_", "HUGGINGFACE_", "XDG_", "TT_", "LISTEN_", "NOTIFY_")) and k != "MESH_DEVICE"}
     env["HOME"] = path("home")
     env["GR00T_CACHE"] = path("cache")
+    env["GR00T_POLICY"] = "exact"  # what goldens are compared with; tests of other number formats say so
     env["GR00T_THREADS"] = "1"  # two that wait for each other are slow on a busy machine; tests of threads say so
     for k, v in (extra or {}).items():
         if v is None:

@@ -143,7 +143,7 @@ def self_check():
 @test("EN-05", "each setting refuses nonsense and takes its values")
 def settings():
     for name, bad in (("GR00T_WARMUP_RUNS", ("-1", "x", "101", "1.5")), ("GR00T_WARMUP_PCC_MIN", ("x", "nan", "2")), ("GR00T_LAYOUT", ("gr2", "1")),
-                      ("GR00T_THREADS", ("0", "-1", "x", "1e9")), ("GR00T_POLICY", ("fastestest",)), ("GR00T_DEVICE", ("gpu",)), ("GR00T_NUM_CQS", ("x", "3", "-1")),
+                      ("GR00T_THREADS", ("0", "-1", "x", "1e9")), ("GR00T_POLICY", ("fastestest",)), ("GR00T_HALF", ("fp16",)), ("GR00T_DEVICE", ("gpu",)), ("GR00T_NUM_CQS", ("x", "3", "-1")),
                       ("GR00T_DIT_BACKEND", ("x",)), ("GR00T_MK_ARENA_DTYPE", ("x",)), ("GR00T_VERSION", ("n17",)), ("GR00T_EMBODIMENT", ("nobody",)),
                       ("GR00T_TRACE_LAYOUT", ("x",)), ("GR00T_CPU", ("mmx",))):
         for value in bad:
@@ -159,6 +159,24 @@ def settings():
     empty = {k: "" for k in env if k.startswith("GR00T_")}
     with s.serve("--threads", 1, env=empty) as server:  # empty is not set
         assert server.get("/health").is_(200)
+
+
+@test("EN-05", "number formats: auto tells what it chose, a second start takes that over, a named policy is served")
+def formats():
+    args = ("--threads", 1, "--cache", path("formats"))
+    seen = []
+    for env in ({"GR00T_POLICY": None}, {"GR00T_POLICY": "auto"}):
+        with s.serve(*args, env=env) as server:
+            server.wait_log(r"Number formats: .*asked: auto", 2)
+            stage = server.get("/info").json()["stage"]
+            assert stage["policy_asked"] == "auto" and stage["served"] == "cpu-" + stage["policy"], f"stage: {stage}"
+            seen.append((stage, server.file("json", "base.json").is_(200).json()["actions"]))
+    assert seen[0] == seen[1], f"the second start serves something else: {seen[0][0]} and {seen[1][0]}"
+    for name in ("exact", "fastest"):
+        with s.serve(*args, "--policy", name, "--warmup-pcc-min", 0) as server:
+            stage = server.get("/info").json()["stage"]
+            assert stage["policy_asked"] == name == stage["policy"], f"stage: {stage}"
+            assert server.file("json", "base.json").is_(200)
 
 
 @test("EN-07", "an unknown variable with our prefix gets a warning with the nearest name")

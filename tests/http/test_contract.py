@@ -64,7 +64,11 @@ def info():
                 "warmup_latency_ms", "warmup_fidelity_vs_golden", "license"):
         assert key in doc, f"no {key} in /info: {r}"
     assert doc["model"] == "GR00T-N1.6-3B-cpu" and doc["version"] == "n16", str(r)
-    assert doc["stage"]["served"].startswith("cpu-"), f"stage: {doc['stage']}"
+    stage = doc["stage"]
+    assert stage["served"] == "cpu-" + stage["policy"], f"stage: {stage}"
+    assert stage["policy_step"] and stage["policy_asked"], f"stage: {stage}"
+    assert len(stage["fidelity"]) == (0 if stage["policy"] == "exact" else 5), f"stage: {stage}"
+    assert all(f["pass"] for f in stage["fidelity"] if f["gate"]) or stage["policy_asked"] != "auto", f"what auto serves passes its gate: {stage}"
     assert doc["noise"]["default_seed"] == 42, f"noise: {doc['noise']}"
     assert s.DEMO in json.dumps(doc["weights"]), f"weights: {doc['weights']}"
     assert "pcc" in json.dumps(doc["warmup_fidelity_vs_golden"]).lower() and "source" in json.dumps(doc["warmup_fidelity_vs_golden"]), str(r)

@@ -28,8 +28,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median time of fn(context). */
-static double median_s(void (*fn)(void *), void *context)
+double bench_median_s(void (*fn)(void *), void *context)
 {
     double t[RUNS_MAX], begin = now_s();
     int n = 0;
@@ -68,6 +67,9 @@ static void bench_gemm(int m, int n, int k, enum gr_mat_format format, enum gr_e
     float *out = check_floats(SLOT_OUT, (size_t)m * (size_t)n);
     check_fill(out, (size_t)m * (size_t)n, FAMILY_NORMAL);
     for (int s = 0; s < check_set_count; s++) {
+        if (!CHECK_OWN(s, gemm[format])) {
+            continue;
+        }
         struct gemm_run r = {.set = &check_sets[s],
                              .g = {.w = &mat,
                                    .a = &acts,
@@ -75,10 +77,9 @@ static void bench_gemm(int m, int n, int k, enum gr_mat_format format, enum gr_e
                                    .ldo = epilogue == GR_EPI_SILU_MUL ? n / 2 : n,
                                    .epilogue = epilogue},
                              .scratch = check_scratch(SLOT_SCRATCH, gr_gemm_scratch_bytes(m))};
-        const double peak = check_sets[s].peak[GR_MAT_F32](), rate = 2e-9 * m * n * k / median_s(run_gemm, &r);
-        printf("gemm       m %3d n %5d k %4d %s epilogue %d  %-6s %7.1f GFLOP/s  %5.1f %% of %.0f\n", m, n, k,
-               format == GR_MAT_F32 ? "f32 " : "bf16", (int)epilogue, check_sets[s].isa, rate, 100.0 * rate / peak,
-               peak);
+        const double peak = check_sets[s].peak[GR_MAT_F32](), rate = 2e-9 * m * n * k / bench_median_s(run_gemm, &r);
+        printf("gemm       m %3d n %5d k %4d %s epilogue %d  %-10s %7.1f GFLOP/s  %5.1f %% of %.0f\n", m, n, k,
+               format == GR_MAT_F32 ? "f32 " : "bf16", (int)epilogue, check_names[s], rate, 100.0 * rate / peak, peak);
         fflush(stdout);
     }
 }
@@ -105,6 +106,9 @@ static void bench_attention(int m, int s, int d, int causal, int ld)
     check_fill(k, (size_t)s * (size_t)ld, FAMILY_NORMAL);
     check_fill(v, (size_t)s * (size_t)ld, FAMILY_NORMAL);
     for (int i = 0; i < check_set_count; i++) {
+        if (!CHECK_OWN(i, attention)) {
+            continue;
+        }
         struct attention_run r = {.set = &check_sets[i],
                                   .a = {.q = q,
                                         .ldq = ld,
@@ -120,9 +124,9 @@ static void bench_attention(int m, int s, int d, int causal, int ld)
                                         .causal = causal,
                                         .scale = 1.0f / sqrtf((float)d)},
                                   .scratch = check_scratch(SLOT_SCRATCH, gr_attention_scratch_bytes(m, s, d))};
-        const double t = median_s(run_attention, &r) / 4;
-        printf("attention  m %3d s %3d d %3d%s  %-6s %7.1f us  %7.1f GFLOP/s\n", m, s, d,
-               causal ? " causal" : "       ", check_sets[i].isa, 1e6 * t, 4e-9 * m * s * d / t);
+        const double t = bench_median_s(run_attention, &r) / 4;
+        printf("attention  m %3d s %3d d %3d%s  %-10s %7.1f us  %7.1f GFLOP/s\n", m, s, d,
+               causal ? " causal" : "       ", check_names[i], 1e6 * t, 4e-9 * m * s * d / t);
         fflush(stdout);
     }
 }
@@ -148,6 +152,9 @@ static void bench_rows(int m, int k, enum gr_row_norm_kind kind)
     check_fill(x, (size_t)m * (size_t)k, FAMILY_NORMAL);
     check_fill(gamma, (size_t)k, FAMILY_NORMAL);
     for (int s = 0; s < check_set_count; s++) {
+        if (!CHECK_OWN(s, pack_rows[GR_ROWS_F32])) {
+            continue;
+        }
         struct rows_run r = {
             .set = &check_sets[s],
             .a = {.m = m, .k = k, .k_pad = gr_pad16(k)},
@@ -155,9 +162,9 @@ static void bench_rows(int m, int k, enum gr_row_norm_kind kind)
             .norm = {.kind = kind, .eps = 1e-6f, .gamma = gamma, .beta = kind == GR_ROW_LAYER ? gamma : NULL},
             .scratch = check_scratch(SLOT_SCRATCH, gr_row_scratch_bytes(k))};
         r.a.data = check_floats(SLOT_ACTS, (size_t)m * (size_t)r.a.k_pad);
-        const double t = median_s(run_rows, &r);
-        printf("pack_rows  m %3d k %4d %s  %-6s %7.1f us  %7.2f G elements/s\n", m, k,
-               kind == GR_ROW_LAYER ? "layer norm" : "RMS norm  ", check_sets[s].isa, 1e6 * t, 1e-9 * m * k / t);
+        const double t = bench_median_s(run_rows, &r);
+        printf("pack_rows  m %3d k %4d %s  %-10s %7.1f us  %7.2f G elements/s\n", m, k,
+               kind == GR_ROW_LAYER ? "layer norm" : "RMS norm  ", check_names[s], 1e6 * t, 1e-9 * m * k / t);
     }
 }
 

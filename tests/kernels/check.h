@@ -14,12 +14,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SETS_MAX = 3, SLOTS = 12 };
+enum { SETS_MAX = 8, SLOTS = 20 };
 #define EPS 5.9604645e-8 /* half a unit in the last place of 1.0f: the error of one rounding */
 
-/* The sets this CPU can run; [0] is scalar. */
+/* The sets this CPU can run, each with everything below it; [0] is scalar. */
 extern struct gr_kernels check_sets[SETS_MAX];
+extern const char *check_names[SETS_MAX];
 extern int check_set_count;
+/* True when set s has a function of its own for an entry of the table; else the set below was checked with it. */
+#define CHECK_OWN(s, entry) check_uses(s, (s) == 0 || check_sets[s].entry != check_sets[(s)-1].entry)
+int check_uses(int s, int own);
 
 enum check_family {
     FAMILY_NORMAL,
@@ -43,7 +47,7 @@ float *check_floats(int id, size_t n);
 int check_is_canary(float x);
 float check_canary(void);
 
-/* Starts a group of cases, one TAP line a set; names the case for reports; ends the group. */
+/* Starts a group of cases, one TAP line for each set that was used in it; names the case for reports; ends the group. */
 void check_begin(const char *group);
 void check_case(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void check_end(void);
@@ -53,6 +57,13 @@ void check_true(int s, const char *what, int ok);
 void check_same(int s, const char *what, const float *a, const float *b, size_t n); /* bit for bit */
 void check_slots(int s);                                                            /* canaries before all slots */
 int check_finish(void); /* prints the plan; 1 when a group failed */
+
+/* What a kernel must give and how far it may be from that. */
+struct check_result {
+    double y, error;
+};
+/* Of all epilogues but ADD and SILU_MUL; error: that of y grows with the slope, plus roundings of the function. */
+struct check_result check_activate(enum gr_epilogue e, struct check_result v);
 
 /* Packed copies made here, not by the kernels. w [n, k] row-major; gate_up: rows 0..n/2-1 gate, the rest up. */
 struct gr_mat check_pack_weights(int slot, const float *w, int n, int k, enum gr_mat_format format, int gate_up);
@@ -64,7 +75,13 @@ void *check_scratch(int slot, size_t bytes);
 
 void check_gemm_all(void);
 void check_attention_all(void);
+void check_attention16_all(void);
 void check_rows_all(void);
+void check_quant_all(void);
+void check_quant_rows_all(void);
 void bench_all(void);
+void bench_quant(void);
+/* Median time of one call of fn(context), in seconds on this CPU. */
+double bench_median_s(void (*fn)(void *), void *context);
 
 #endif

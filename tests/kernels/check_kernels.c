@@ -11,7 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_set(unsigned flags) { gr_kernels_init(&check_sets[check_set_count++], flags); }
+/* Every set of this CPU on top of those below it, as gr_cpu_mask gives them. */
+static void add_sets(void)
+{
+    static const char *const names[SETS_MAX] = {"scalar",     "avx2",       "avxvnni",    "avx512",
+                                                "avx512vnni", "avx512fp16", "avx512bf16", "amx"};
+    for (int i = 0; i < SETS_MAX; i++) {
+        unsigned flags = gr_cpu_detect();
+        struct gr_err err;
+        if (gr_cpu_mask(names[i], &flags, &err) != GR_OK) {
+            printf("# skipped: this CPU cannot run the %s set\n", names[i]);
+            continue;
+        }
+        check_names[check_set_count] = names[i];
+        gr_kernels_init(&check_sets[check_set_count++], flags);
+    }
+}
 
 int main(int argc, char **argv)
 {
@@ -27,26 +42,19 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    const unsigned flags = gr_cpu_detect();
-    add_set(0);
-    if (flags & GR_CPU_AVX2) {
-        add_set(GR_CPU_AVX2);
-    }
-    if (flags & GR_CPU_AVX512) {
-        add_set(GR_CPU_AVX2 | GR_CPU_AVX512);
-    }
-    for (int s = check_set_count; s < SETS_MAX; s++) {
-        static const char *const name[SETS_MAX] = {"scalar", "avx2", "avx512"};
-        printf("# skipped: this CPU cannot run the %s set or one below it\n", name[s]);
-    }
+    add_sets();
     check_seed(seed);
     printf("# seed %llu\n", seed);
     if (bench) {
         bench_all();
+        bench_quant();
         return 0;
     }
     check_gemm_all();
     check_attention_all();
+    check_attention16_all();
     check_rows_all();
+    check_quant_rows_all();
+    check_quant_all();
     return check_finish();
 }

@@ -42,7 +42,7 @@ int gr_boot_fixture_make(struct gr_boot_fixture *f)
 {
     struct gr_err err = {0};
     const char *dir = gr_test_temp_dir();
-    const struct gr_options options = {.threads = 1};
+    const struct gr_options options = {.precision = "exact", .threads = 1};
     memset(f, 0, sizeof *f);
     enum gr_status status = gr_synth_write(GR_SYNTH_DEMO, GR_SYNTH_UNIFORM, 1600, dir, 1, NULL, NULL, &err);
     if (status == GR_OK) {
@@ -65,7 +65,6 @@ int gr_boot_fixture_make(struct gr_boot_fixture *f)
                                       .weights_revision = "0123456789abcdef0123456789abcdef01234567",
                                       .snapshot_dir = "/models/demo",
                                       .tokenizer_dir = "/models/demo/tokenizer",
-                                      .policy_name = "exact",
                                       .threads_reason = "1 for the test",
                                       .model_built_s = 0.5,
                                       .boot_s = 1};

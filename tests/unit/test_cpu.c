@@ -11,7 +11,10 @@
 #include "base/cpu.h"
 #include "base/fs.h"
 
-enum { ALL = GR_CPU_AVX2 | GR_CPU_AVXVNNI | GR_CPU_AVX512 | GR_CPU_AVX512VNNI | GR_CPU_AVX512FP16 | GR_CPU_AVX512BF16 };
+enum {
+    ALL = GR_CPU_AVX2 | GR_CPU_AVXVNNI | GR_CPU_AVX512 | GR_CPU_AVX512VNNI | GR_CPU_AVX512FP16 | GR_CPU_AVX512BF16 |
+          GR_CPU_AMX
+};
 
 static void a_name_keeps_everything_up_to_it(void **state)
 {
@@ -25,9 +28,10 @@ static void a_name_keeps_everything_up_to_it(void **state)
         {"avx2", GR_CPU_AVX2},
         {"avxvnni", GR_CPU_AVX2 | GR_CPU_AVXVNNI},
         {"avx512", GR_CPU_AVX2 | GR_CPU_AVXVNNI | GR_CPU_AVX512},
-        {"avx512vnni", ALL & ~(GR_CPU_AVX512FP16 | GR_CPU_AVX512BF16)},
-        {"avx512fp16", ALL & ~GR_CPU_AVX512BF16},
-        {"avx512bf16", ALL},
+        {"avx512vnni", ALL & ~(GR_CPU_AVX512FP16 | GR_CPU_AVX512BF16 | GR_CPU_AMX)},
+        {"avx512fp16", ALL & ~(GR_CPU_AVX512BF16 | GR_CPU_AMX)},
+        {"avx512bf16", ALL & ~GR_CPU_AMX},
+        {"amx", ALL},
         {"avx2,avx512", GR_CPU_AVX2 | GR_CPU_AVX512},
         {"scalar,avx2", GR_CPU_AVX2},
     };
@@ -67,7 +71,7 @@ static void detected_flags_agree_with_the_compiler(void **state)
     (void)state;
     unsigned flags = gr_cpu_detect();
     assert_int_equal(flags & ~(unsigned)ALL, 0);
-    if ((flags & (GR_CPU_AVX512VNNI | GR_CPU_AVX512FP16 | GR_CPU_AVX512BF16)) != 0) {
+    if ((flags & (GR_CPU_AVX512VNNI | GR_CPU_AVX512FP16 | GR_CPU_AVX512BF16 | GR_CPU_AMX)) != 0) {
         assert_true((flags & GR_CPU_AVX512) != 0);
     }
 #if defined(__x86_64__)

@@ -12,7 +12,7 @@ static struct gr_policy *open_demo(const char *dir, const char *embodiment)
 {
     struct gr_policy *policy = NULL;
     struct gr_err err;
-    struct gr_options options = {.embodiment = embodiment, .threads = 1, .max_text_tokens = 24};
+    struct gr_options options = {.precision = "exact", .embodiment = embodiment, .threads = 1, .max_text_tokens = 24};
     gr_test_ok(gr_policy_open(dir, &options, &policy, &err), &err);
     return policy;
 }

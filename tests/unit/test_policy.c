@@ -104,7 +104,7 @@ static struct gr_policy *open_policy(const char *dir, const char *cpu, int threa
 {
     struct gr_err err;
     struct gr_policy *p = NULL;
-    struct gr_options o = {.cpu = cpu, .threads = threads};
+    struct gr_options o = {.precision = "exact", .cpu = cpu, .threads = threads};
     gr_test_ok(gr_policy_open(dir, &o, &p, &err), &err);
     return p;
 }
@@ -523,7 +523,7 @@ static void a_weight_that_is_not_a_number_ends_the_load_by_name(void **state)
         memcpy(good, at, 4);
         memcpy(at, nan_bits, 4);
         gr_test_write(path, file, n);
-        struct gr_options o = {.threads = 2};
+        struct gr_options o = {.precision = "exact", .threads = 2};
         struct gr_policy *p = NULL;
         struct gr_err err;
         gr_test_fails(gr_policy_open(dir, &o, &p, &err), &err, GR_ERR_FORMAT, names[i][1]);

@@ -24,17 +24,19 @@ struct fixture {
     size_t n;
 };
 
-static struct fixture begin(const char *cpu, int threads)
+static struct fixture begin_with(const char *precision, const char *cpu, int threads)
 {
     struct fixture f = {0};
     struct gr_err err;
-    struct gr_options o = {.cpu = cpu, .threads = threads};
+    struct gr_options o = {.precision = precision, .cpu = cpu, .threads = threads};
     gr_test_ok(gr_policy_open(demo_dir, &o, &f.p, &err), &err);
     gr_test_ok(gr_chunk_new(f.p, &f.good, &err), &err);
     gr_test_ok(gr_chunk_new(f.p, &f.c, &err), &err);
     f.n = (size_t)f.c->horizon * (size_t)f.c->max_action_dim;
     return f;
 }
+
+static struct fixture begin(const char *cpu, int threads) { return begin_with("exact", cpu, threads); }
 
 /* The sample must not move once it is made. */
 static void first_answer(struct fixture *f)
@@ -147,10 +149,9 @@ static void *cancel_later(void *arg)
     return NULL;
 }
 
-static void another_thread_may_cancel_at_any_moment(void **state)
+static void cancel_at_any_moment(const char *precision)
 {
-    (void)state;
-    struct fixture f = begin(NULL, 2);
+    struct fixture f = begin_with(precision, NULL, 2);
     first_answer(&f);
     long total_us = (long)(f.good->timing.total * 1000);
     int cancelled = 0;
@@ -171,7 +172,15 @@ static void another_thread_may_cancel_at_any_moment(void **state)
     }
     assert_true(cancelled > 0);
     still_good(&f);
+    assert_true(f.c->timing.n_prefix > 0); /* what was known of the instruction survives */
     end(&f);
+}
+
+static void another_thread_may_cancel_at_any_moment(void **state)
+{
+    (void)state;
+    cancel_at_any_moment("exact");
+    cancel_at_any_moment("mixed");
 }
 
 static void the_reference_path_agrees_with_the_served_one(void **state)

@@ -23,7 +23,7 @@ static int set_up(void **state)
 {
     (void)state;
     struct gr_err err;
-    struct gr_options options = {.threads = 2, .max_text_tokens = 24};
+    struct gr_options options = {.precision = "exact", .threads = 2, .max_text_tokens = 24};
     demo_dir = strdup(gr_test_temp_dir());
     other_dir = strdup(gr_test_temp_dir());
     bool ok = gr_synth_write(GR_SYNTH_DEMO, GR_SYNTH_UNIFORM, 1600, demo_dir, 1, NULL, NULL, &err) == GR_OK &&

@@ -227,17 +227,17 @@ static _Atomic int entered, let_go;
 static _Atomic int fail_next;
 static _Atomic bool broken;
 
-static enum gr_status slow_predict(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
+static enum gr_status slow_predict(struct gr_policy *p, const struct gr_encoded *in, struct gr_chunk *out,
                                    struct gr_err *err)
 {
     const int turn = atomic_fetch_add(&entered, 1);
     while (atomic_load(&let_go) <= turn) {
         nap();
     }
-    return gr_policy_predict(p, obs, out, err);
+    return gr_policy_predict_encoded(p, in, out, err);
 }
 
-static enum gr_status faulty_predict(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
+static enum gr_status faulty_predict(struct gr_policy *p, const struct gr_encoded *in, struct gr_chunk *out,
                                      struct gr_err *err)
 {
     atomic_fetch_add(&entered, 1);
@@ -245,14 +245,14 @@ static enum gr_status faulty_predict(struct gr_policy *p, const struct gr_observ
         atomic_fetch_sub(&fail_next, 1);
         return gr_fail(err, GR_ERR_DEVICE, "non-finite value in secret layer 7");
     }
-    GR_TRY(gr_policy_predict(p, obs, out, err));
+    GR_TRY(gr_policy_predict_encoded(p, in, out, err));
     if (atomic_load(&broken)) {
         out->actions[3] += 1e-3f;
     }
     return GR_OK;
 }
 
-static struct gr_service *service_with(enum gr_status (*predict)(struct gr_policy *, const struct gr_observation *,
+static struct gr_service *service_with(enum gr_status (*predict)(struct gr_policy *, const struct gr_encoded *,
                                                                  struct gr_chunk *, struct gr_err *))
 {
     struct gr_service *s = new_service(&fixture.config);
@@ -573,26 +573,100 @@ static void too_many_tokens_name_the_instruction(void **state)
     gr_service_free(s);
 }
 
-static enum gr_status long_text_predict(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
+/* What only the tokenizer or the noise check can find is found while the engine computes something else. */
+static void a_request_that_cannot_be_encoded_never_waits(void **state)
+{
+    (void)state;
+    struct gr_service *s = service_with(slow_predict);
+    char *body = demo_request(s), *at = strstr(body, "\"instruction\":\"") + strlen("\"instruction\":\"");
+    struct gr_buf longer = {0};
+    gr_buf_put(&longer, body, (size_t)(at - body));
+    for (int i = 0; i < 999; i++) {
+        gr_buf_puts(&longer, "? ");
+    }
+    gr_buf_puts(&longer, strchr(at, '"'));
+    struct gr_http_request running = {0}, bad = {0};
+    ask(s, &running, "POST /predict", body);
+    wait_entered(1);
+    assert_int_equal(status_of(s, &bad, "POST /predict", longer.data), 400);
+    assert_int_equal(atomic_load(&running.replies), 0);
+    end(s, &bad);
+    atomic_store(&let_go, 1);
+    wait_reply(&running);
+    assert_int_equal(running.status, 200);
+    end(s, &running);
+    gr_buf_free(&longer);
+    free(body);
+    gr_service_free(s);
+}
+
+/* The next request is encoded while one is computed; neither may see the other's numbers. */
+static void overlapping_requests_give_the_chunks_they_give_alone(void **state)
+{
+    (void)state;
+    enum { N = 3 };
+    struct gr_service *s = service_with(slow_predict); /* queue 2: one runs, two wait */
+    char *body = demo_request(s), *seed = strstr(body, "\"seed\":42"), *alone[N];
+    for (int overlap = 0; overlap < 2; overlap++) {
+        struct gr_http_request r[N] = {0};
+        char *bodies[N];
+        atomic_store(&let_go, overlap == 0 ? 1000 : atomic_load(&entered));
+        for (int i = 0; i < N; i++) {
+            seed[8] = (char)('1' + i);
+            bodies[i] = strdup(body);
+            ask(s, &r[i], "POST /predict", bodies[i]);
+            if (overlap == 0) {
+                wait_reply(&r[i]);
+            }
+        }
+        for (int k = 0; k < 20; k++) {
+            nap(); /* both that wait are encoded by now */
+        }
+        atomic_store(&let_go, 1000);
+        for (int i = 0; i < N; i++) {
+            wait_reply(&r[i]);
+            assert_int_equal(r[i].status, 200);
+            char *last = strstr(r[i].text.data, "\"action_horizon\"");
+            char *actions = strndup(r[i].text.data, (size_t)(last - r[i].text.data));
+            if (overlap == 0) {
+                alone[i] = actions;
+            } else {
+                assert_string_equal(actions, alone[i]);
+                assert_string_not_equal(actions, alone[(i + 1) % N]);
+                free(actions);
+            }
+            end(s, &r[i]);
+            free(bodies[i]);
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        free(alone[i]);
+    }
+    free(body);
+    gr_service_free(s);
+}
+
+static enum gr_status long_text_predict(struct gr_policy *p, const struct gr_encoded *in, struct gr_chunk *out,
                                         struct gr_err *err)
 {
     (void)p;
+    (void)in;
     (void)out;
-    return obs->seed == 1 ? gr_fail(err, GR_ERR_INPUT, "state.left_arm[3] is 1e39, expected a number")
-                          : gr_fail(err, GR_ERR_INPUT, "n_text exceeds L_max: 25 tokens, at most 24");
+    return atomic_fetch_add(&entered, 1) == 1
+               ? gr_fail(err, GR_ERR_INPUT, "state.left_arm[3] is 1e39, expected a number")
+               : gr_fail(err, GR_ERR_INPUT, "n_text exceeds L_max: 25 tokens, at most 24");
 }
 
 static void a_refusal_of_the_engine_names_its_field(void **state)
 {
     (void)state;
     struct gr_service *s = service_with(long_text_predict);
-    char *body = demo_request(s), *seed = strstr(body, "\"seed\":42");
+    char *body = demo_request(s);
     struct gr_http_request r = {0};
     (void)status_of(s, &r, "POST /predict", body);
     assert_error(&r, 400, "long_instruction", "instruction");
     assert_non_null(strstr(r.text.data, "n_text exceeds L_max"));
     end(s, &r);
-    memcpy(seed, "\"seed\": 1", 9);
     r = (struct gr_http_request){0};
     (void)status_of(s, &r, "POST /predict", body);
     assert_error(&r, 400, "not_finite", "state.left_arm[3]");
@@ -876,6 +950,8 @@ int main(void)
         cmocka_unit_test(dangerous_settings_are_refused),
         cmocka_unit_test(the_demo_request_gives_the_expected_chunk),
         cmocka_unit_test(bad_bodies_are_answered_while_a_predict_runs),
+        cmocka_unit_test(a_request_that_cannot_be_encoded_never_waits),
+        cmocka_unit_test(overlapping_requests_give_the_chunks_they_give_alone),
         cmocka_unit_test(too_many_tokens_name_the_instruction),
         cmocka_unit_test(a_refusal_of_the_engine_names_its_field),
         cmocka_unit_test(a_full_queue_refuses_and_gone_clients_cost_nothing),

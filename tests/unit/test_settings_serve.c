@@ -99,8 +99,9 @@ static void the_defaults_are_the_documented_ones(void **state)
     assert_null(c->weights_repo);
     assert_string_equal(c->layout, "gr1");
     assert_int_equal(c->engine.max_text_tokens, 24);
-    assert_string_equal(c->policy_name, "exact");
-    assert_string_equal(c->engine.precision, "exact");
+    assert_string_equal(c->engine.precision, "auto");
+    assert_null(c->engine.half);
+    assert_false(c->engine.remeasure || c->engine.no_prefix_cache);
     assert_string_equal(c->engine.cache_dir, "/home/robot/.cache/gr00t");
     assert_true(c->engine.threads >= 1);
     assert_non_null(strstr(c->threads_reason, "CPU"));
@@ -131,7 +132,7 @@ static void the_seed_s_environment_is_accepted_and_noted_once(void **state)
     const struct gr_server_config *c = &settings.server;
     assert_string_equal(c->weights_repo, "nvidia/GR00T-N1.6-3B");
     assert_string_equal(c->weights_revision, commit);
-    assert_string_equal(c->policy_name, "exact");
+    assert_string_equal(c->engine.precision, "auto");
     assert_string_equal(c->engine.cache_dir, "/weight-cache/gr00t-tt");
     assert_non_null(strstr(logged, "change nothing: GR00T_VERSION=n16, GR00T_TRACE_LAYOUT=per_stage"));
     assert_ptr_equal(strchr(logged, '\n') + 1, logged + strlen(logged)); /* one line */
@@ -146,14 +147,57 @@ static void what_only_the_card_can_do_is_refused_on_the_cpu(void **state)
     refuses_variable("GR00T_VERSION=n17", "n16");
     refuses_variable("TT_MESH_SHAPE=1x2", "1x1");
     refuses_variable("TT_DEVICE_ID=3", "TT_DEVICE_ID");
-    refuses_variable("GR00T_MK_ARENA_DTYPE=bf16", "policy balanced; this build has: exact");
     refuses_variable("GR00T_MK_ARENA_DTYPE=fp4", "auto, bf16 or bfp8_b");
     struct gr_serve_flags f = with_model();
     f.num_cqs = "7";
     refuses(&f, ENV(home, "GR00T_NUM_CQS=2"), GR_ERR_USAGE, "--num-cqs is \"7\"");
-    f = with_model();
-    f.engine.policy = "exact"; /* goes before the arena */
+}
+
+static void the_policy_is_found_in_order(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"exact", "high", "balanced", "fast", "mixed", "fastest", "auto"};
+    struct gr_serve_flags f = with_model();
+    const struct gr_options *e = &settings.server.engine;
     accepts(&f, ENV(home, "GR00T_MK_ARENA_DTYPE=bf16"));
+    assert_string_equal(e->precision, "balanced");
+    accepts(&f, ENV(home, "GR00T_MK_ARENA_DTYPE=bfp8_b"));
+    assert_string_equal(e->precision, "mixed");
+    accepts(&f, ENV(home, "GR00T_MK_ARENA_DTYPE=bfp8_b", "GR00T_POLICY=high"));
+    assert_string_equal(e->precision, "high");
+    accepts(&f, ENV(home, "GR00T_MK_ARENA_DTYPE=bfp8_b", "GR00T_POLICY=mixed_dit"));
+    assert_string_equal(e->precision, "auto");
+    f.mk_arena_dtype = "auto";
+    accepts(&f, ENV(home, "GR00T_MK_ARENA_DTYPE=bf16"));
+    assert_string_equal(e->precision, "auto");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        f = with_model();
+        f.engine.policy = names[i];
+        accepts(&f, ENV(home, "GR00T_MK_ARENA_DTYPE=bf16", "GR00T_POLICY=high"));
+        assert_string_equal(e->precision, names[i]);
+    }
+    f.engine.policy = "fp4";
+    refuses(&f, ENV(home), GR_ERR_USAGE,
+            "--policy: policy \"fp4\" is unknown, expected auto, exact, high, balanced, fast, "
+            "mixed or fastest");
+    refuses_variable("GR00T_POLICY=Mixed", "GR00T_POLICY: policy \"Mixed\"");
+}
+
+static void the_16_bit_format_and_the_switches_reach_the_engine(void **state)
+{
+    (void)state;
+    struct gr_serve_flags f = with_model();
+    const struct gr_options *e = &settings.server.engine;
+    accepts(&f, ENV(home, "GR00T_HALF=i16"));
+    assert_string_equal(e->half, "i16");
+    f.engine.half = "bf16p";
+    f.engine.remeasure = f.engine.no_prefix_cache = true;
+    accepts(&f, ENV(home, "GR00T_HALF=i16"));
+    assert_string_equal(e->half, "bf16p");
+    assert_true(e->remeasure && e->no_prefix_cache);
+    f.engine.half = "fp16";
+    refuses(&f, ENV(home), GR_ERR_USAGE, "--half: 16-bit format \"fp16\" is unknown, expected f16, bf16p or i16");
+    refuses_variable("GR00T_HALF=8", "GR00T_HALF: ");
 }
 
 static void values_are_parsed_strictly(void **state)
@@ -195,7 +239,7 @@ static void options_go_before_variables(void **state)
     struct gr_serve_flags f = with_model();
     f.warmup_runs = (struct gr_arg_int){true, 5};
     f.layout = "auto";
-    f.cache = "/flag";
+    f.engine.cache = "/flag";
     f.warmup_pcc_min = "0.5";
     f.engine.threads = (struct gr_arg_int){true, 1};
     accepts(&f, ENV(home, "GR00T_WARMUP_RUNS=7", "GR00T_LAYOUT=gr1_long_text", "GR00T_CACHE=/variable",
@@ -386,6 +430,8 @@ int main(void)
         cmocka_unit_test(the_defaults_are_the_documented_ones),
         cmocka_unit_test(the_seed_s_environment_is_accepted_and_noted_once),
         cmocka_unit_test(what_only_the_card_can_do_is_refused_on_the_cpu),
+        cmocka_unit_test(the_policy_is_found_in_order),
+        cmocka_unit_test(the_16_bit_format_and_the_switches_reach_the_engine),
         cmocka_unit_test(values_are_parsed_strictly),
         cmocka_unit_test(an_empty_variable_is_not_set),
         cmocka_unit_test(options_go_before_variables),

@@ -45,10 +45,12 @@ static uint64_t header_hash(const struct header *h, size_t header_bytes)
     return gr_hash64(h + 1, header_bytes - sizeof bare, first);
 }
 
-static void say(struct gr_cache *c, const char *text)
+void gr_cache_say(struct gr_cache *c, const char *text)
 {
     size_t at = strlen(c->note);
-    (void)snprintf(c->note + at, sizeof c->note - at, "%s%s", at > 0 ? "; " : "", text);
+    if (strstr(c->note, text) == NULL) { /* a load may ask for several files of one folder */
+        (void)snprintf(c->note + at, sizeof c->note - at, "%s%s", at > 0 ? "; " : "", text);
+    }
 }
 
 static void show(const struct gr_cache *c, const char *what, size_t done, size_t total)
@@ -79,15 +81,15 @@ void gr_cache_init(struct gr_cache *c, const char *dir, const char *key)
     c->state = GR_CACHE_UNWRITTEN;
     (void)snprintf(c->key, sizeof c->key, "%s", key);
     if (strlen(key) >= sizeof c->key) {
-        say(c, "the key of the packed weights is too long"); /* cut, it could stand for other weights */
+        gr_cache_say(c, "the key of the packed weights is too long"); /* cut, it could stand for other weights */
         return;
     }
     if (dir[0] == '\0') {
-        say(c, "the name of the cache folder is empty");
+        gr_cache_say(c, "the name of the cache folder is empty");
         return;
     }
     if (name_file(c, dir, &err) != GR_OK) {
-        say(c, err.msg);
+        gr_cache_say(c, err.msg);
         c->path[0] = '\0';
         return;
     }
@@ -212,6 +214,7 @@ static enum gr_status read_file(struct gr_cache *c, int fd, size_t file_bytes, v
         struct chunk_job j = {
             .fd = fd, .path = c->path, .data_at = head, .block = block, .bytes = bytes, .sums = (uint64_t *)(h + 1)};
         if (!run_chunks(c, &j, "read packed weights")) {
+            c->dirty = true;
             *err = j.err;
             status = err->code;
         }
@@ -225,6 +228,7 @@ bool gr_cache_read(struct gr_cache *c, void *block, size_t bytes)
     struct gr_err err;
     int fd = -1;
     size_t file_bytes = 0;
+    c->dirty = false;
     if (c->path[0] == '\0' || access(c->path, F_OK) != 0) {
         return false; /* nothing there is nothing to say */
     }
@@ -234,7 +238,7 @@ bool gr_cache_read(struct gr_cache *c, void *block, size_t bytes)
         (void)close(fd);
     }
     if (status != GR_OK) {
-        say(c, err.msg);
+        gr_cache_say(c, err.msg);
         return false;
     }
     c->state = GR_CACHE_WARM;
@@ -311,6 +315,6 @@ void gr_cache_write(struct gr_cache *c, const void *block, size_t bytes)
         c->state = GR_CACHE_WRITTEN;
     } else {
         c->state = GR_CACHE_UNWRITTEN;
-        say(c, err.msg);
+        gr_cache_say(c, err.msg);
     }
 }

@@ -22,6 +22,7 @@ struct gr_cache {
     char key[GR_CACHE_KEY_BYTES]; /* everything the content depends on, as text; the rest zero */
     char path[GR_PATH_BYTES];     /* "": none */
     char note[GR_ERR_MSG_BYTES];  /* "": nothing to say */
+    bool dirty;                   /* the last gr_cache_read failed and wrote to its block */
     struct gr_pool *pool;         /* hashes and reads */
     gr_progress_fn progress;      /* may be NULL */
     void *progress_user;
@@ -29,7 +30,9 @@ struct gr_cache {
 
 /* Fills in key and path (the caller has set pool and progress) and removes what killed writers left in the folder. dir NULL: off. */
 void gr_cache_init(struct gr_cache *c, const char *dir, const char *key);
-/* Fills the block from the file; false, with the block in any state: there is no valid one. */
+/* Adds to the note. */
+void gr_cache_say(struct gr_cache *c, const char *text);
+/* Fills the block from the file; false, with the block in any state (dirty tells): there is no valid one. */
 bool gr_cache_read(struct gr_cache *c, void *block, size_t bytes);
 /* Stores the block. state becomes GR_CACHE_WRITTEN or GR_CACHE_UNWRITTEN. */
 void gr_cache_write(struct gr_cache *c, const void *block, size_t bytes);

@@ -3,12 +3,14 @@
  * constants.c: what depends on the checkpoint alone and is computed once: the position table resized to the patch grid, rotary
  * tables, and everything that sees only the time of an Euler step (time embedding, AdaLN vectors, time half of the action
  * encoder). Tables follow the reference's float32 and float64 steps (spec/model.md 4, 6, 7). */
+#include "device/cpu/constants.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "device/cpu/cpu_device.h"
+#include "device/cpu/pack.h"
 
 /* Time of Euler step k: int(k / steps * buckets). */
 static float step_time(const struct gr_dims *d, int k)
@@ -104,7 +106,7 @@ static enum gr_status product(struct gr_device *dev, const float *x, int m, int 
                               enum gr_epilogue e, float *out, int ldo, struct gr_err *err)
 {
     struct cpu_temp_mat w;
-    GR_TRY(gr_cpu_temp_mat(dev, src, k, &w, err));
+    GR_TRY(gr_cpu_temp_mat(dev->pool, src, k, &w, err));
     struct gr_acts acts = {
         .format = GR_ROWS_F32, .m = m, .k = k, .k_pad = gr_row_pad(GR_ROWS_F32, k), .data = dev->s.pack};
     const struct gr_row_source rows = {.x = x, .ldx = k};
@@ -226,7 +228,7 @@ static enum gr_status modulations(struct gr_device *dev, const struct gr_weights
 static enum gr_status action_constants(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
 {
     const struct gr_dims *d = &dev->dims;
-    const int steps = d->dit.steps, D = d->dit.width, ld = dev->net.action2.panels * GR_PANEL;
+    const int steps = d->dit.steps, D = d->dit.width, ld = dev->net.action_bias_ld;
     action_waves(d, dev->s.wide);
     struct cpu_source src = {.w = &w->action2.w, .b = &w->action2.b, .per_slot = true, .slot = dev->cfg.slot, .in0 = D};
     GR_TRY(product(dev, dev->s.wide, steps, D, &src, GR_EPI_STORE, dev->net.action_bias, ld, err));
@@ -239,7 +241,8 @@ enum gr_status gr_cpu_place_constants(struct gr_device *dev, struct gr_store *s,
     const struct gr_dims *d = &dev->dims;
     struct cpu_net *net = &dev->net;
     const size_t steps = (size_t)d->dit.steps, D = (size_t)d->dit.width, V = (size_t)d->vit.hidden;
-    const size_t ld = (size_t)net->action2.panels * GR_PANEL;
+    const size_t ld = (D + GR_PANEL_MAX - 1) / GR_PANEL_MAX * GR_PANEL_MAX;
+    net->action_bias_ld = (int)ld;
     GR_TRY(gr_store_floats(s, (size_t)d->vit.patches, V, "position table", &net->vit_pos, err));
     GR_TRY(gr_store_floats(s, steps, D, "time embedding", &net->temb, err));
     GR_TRY(gr_store_floats(s, ((size_t)d->dit.layers + 1) * steps, 2 * D, "AdaLN vectors", &net->ada, err));

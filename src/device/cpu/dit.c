@@ -6,41 +6,78 @@
 
 #include "device/cpu/cpu_device.h"
 
-/* False: cancelled. */
+static int image_rows(const struct cpu_thread *t) { return t->run->in->n_images * t->dev->dims.vit.tokens; }
+static int text_rows(const struct cpu_thread *t) { return t->run->in->n_tokens - image_rows(t); }
+
+/* Keys and values of cross block i as its attention sees them. */
+static struct cpu_heads cross_heads(const struct cpu_thread *t, int i)
+{
+    struct gr_device *dev = t->dev;
+    const struct gr_dims *d = &dev->dims;
+    const struct cpu_dit_block *b = &dev->net.dit[i];
+    const float *kv = b->text ? gr_prefix_text(dev, t->run->prefix, i / (2 * d->dit.text_every)) : b->image_kv;
+    return (struct cpu_heads){.k = kv,
+                              .v = kv + d->dit.width,
+                              .ldk = 2 * d->dit.width,
+                              .ldv = 2 * d->dit.width,
+                              .heads = d->dit.heads,
+                              .share = 1,
+                              .groups = 1,
+                              .s = b->text ? text_rows(t) : image_rows(t),
+                              .d = d->dit.head_dim,
+                              .packed = gr_cpu_attention16(t) ? b->packed : NULL};
+}
+
+/* Text rows that the prefix lacks come behind those it has. False: cancelled. */
 static bool cross_keys_values(struct cpu_thread *t, bool text, const int32_t *rows, int n)
 {
     struct gr_device *dev = t->dev;
-    const int L = dev->dims.llm.hidden;
-    gr_cpu_pack(t, dev->s.vl, rows, n, L, NULL);
-    for (int i = 0; i < dev->dims.dit.layers; i++) {
+    if (n == 0) {
+        return true;
+    }
+    const size_t width = 2 * (size_t)dev->dims.dit.width;
+    for (int i = 0, seen = 0; i < dev->dims.dit.layers; i++) {
         const struct cpu_dit_block *b = &dev->net.dit[i];
-        if (b->cross && b->text == text) {
-            if (gr_cpu_stop(t)) {
-                return false;
-            }
-            gr_cpu_gemm(t, &b->kv, NULL, GR_EPI_STORE, b->kv_cache);
+        if (!b->cross || b->text != text) {
+            continue;
         }
+        if (gr_cpu_stop(t)) {
+            return false;
+        }
+        float *out = text ? gr_prefix_text(dev, t->run->prefix, seen++) + (size_t)t->run->skip * width : b->image_kv;
+        gr_cpu_product(t, &(struct cpu_product){.x = dev->s.vl, .index = rows, .m = n, .w = &b->kv, .out = out});
     }
     return true;
 }
 
-static int image_rows(const struct cpu_thread *t) { return t->run->in->n_images * t->dev->dims.vit.tokens; }
+/* The keys and values of the cross blocks stay the same over the Euler steps. */
+static void pack_cross(const struct cpu_thread *t)
+{
+    for (int i = 0; gr_cpu_attention16(t) && i < t->dev->dims.dit.layers; i++) {
+        if (t->dev->net.dit[i].cross) {
+            const struct cpu_heads h = cross_heads(t, i);
+            gr_cpu_attention_pack(t, &h);
+        }
+    }
+    gr_cpu_barrier(t);
+}
 
 bool gr_cpu_adapter(struct cpu_thread *t)
 {
     struct gr_device *dev = t->dev;
     const struct gr_dims *d = &dev->dims;
     const struct gr_model_input *in = t->run->in;
-    const int S = in->n_tokens, L = d->llm.hidden, D = d->dit.width;
+    const int skip = t->run->skip, m = in->n_tokens - skip, L = d->llm.hidden, D = d->dit.width;
     int r0, r1;
-    gr_cpu_share(t, S, &r0, &r1);
+    gr_cpu_share(t, m, &r0, &r1);
     t->run->kernels->norm_rows(dev->s.x, L, dev->s.vl, L, L, &dev->net.vlln, r0, r1);
     gr_cpu_barrier(t);
-    gr_cpu_tap(t, dev->s.vl, S, L, L, "vlln.out");
-    if (!cross_keys_values(t, true, dev->s.text_rows, S - image_rows(t)) ||
+    gr_cpu_tap(t, dev->s.vl, m, L, L, "vlln.out");
+    if (!cross_keys_values(t, true, dev->s.text_rows, text_rows(t) - skip) ||
         !cross_keys_values(t, false, dev->s.image_rows, image_rows(t))) {
         return false;
     }
+    pack_cross(t);
     gr_cpu_linear(t, in->state, 1, NULL, &dev->net.state1, GR_EPI_RELU, dev->s.attn);
     gr_cpu_linear(t, dev->s.attn, 1, NULL, &dev->net.state2, GR_EPI_STORE, dev->s.state);
     gr_cpu_tap(t, dev->s.state, 1, D, D, "state_features");
@@ -55,9 +92,13 @@ static void encode_actions(struct cpu_thread *t, int step)
     const int N = d->dit.horizon, D = d->dit.width;
     float *rows = dev->s.x + D, *u = dev->s.wide, *v = dev->s.attn;
     gr_cpu_linear(t, dev->s.action, N, NULL, &dev->net.action1, GR_EPI_STORE, u);
-    gr_cpu_pack(t, u, NULL, N, D, NULL);
-    gr_cpu_gemm(t, &dev->net.action2, dev->net.action_bias + (size_t)step * (size_t)dev->net.action2.panels * GR_PANEL,
-                GR_EPI_SILU, v);
+    gr_cpu_product(t,
+                   &(struct cpu_product){.x = u,
+                                         .m = N,
+                                         .w = &dev->net.action2,
+                                         .bias = dev->net.action_bias + (size_t)step * (size_t)dev->net.action_bias_ld,
+                                         .epilogue = GR_EPI_SILU,
+                                         .out = v});
     gr_cpu_linear(t, v, N, NULL, &dev->net.action3, GR_EPI_STORE, rows);
     gr_cpu_tap(t, rows, N, D, D, "action_features.step%d", step);
     int r0, r1;
@@ -80,26 +121,23 @@ static void block(struct cpu_thread *t, int i, int step)
     float *x = dev->s.x, *wide = dev->s.wide, *attn = dev->s.attn, *ff = dev->s.ff;
     const int W = b->cross ? D : 3 * D;
     gr_cpu_linear(t, x, T, &b->norm1[step], &b->q, GR_EPI_STORE, wide);
-    struct cpu_heads h = {.q = wide,
-                          .k = wide + D,
+    struct cpu_heads h = {.k = wide + D,
                           .v = wide + 2 * D,
-                          .ldq = W,
                           .ldk = W,
                           .ldv = W,
-                          .o = attn,
-                          .ldo = D,
                           .heads = d->dit.heads,
                           .share = 1,
                           .groups = 1,
-                          .m = T,
                           .s = T,
                           .d = d->dit.head_dim};
     if (b->cross) {
-        h.k = b->kv_cache;
-        h.v = b->kv_cache + D;
-        h.ldk = h.ldv = 2 * D;
-        h.s = b->text ? t->run->in->n_tokens - image_rows(t) : image_rows(t);
+        h = cross_heads(t, i);
     }
+    h.q = wide;
+    h.ldq = W;
+    h.o = attn;
+    h.ldo = D;
+    h.m = T;
     gr_cpu_attention(t, &h);
     gr_cpu_linear(t, attn, T, NULL, &b->out, GR_EPI_ADD, x);
     gr_cpu_linear(t, x, T, &dev->net.plain_norm, &b->ff1, GR_EPI_GELU_TANH, ff);

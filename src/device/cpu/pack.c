@@ -2,10 +2,11 @@
  *
  * pack.c: checkpoint tensors to panels of 32 columns (layouts in kernels/kernels.h). BF16 tensors stay BF16, two columns to a
  * dword, so that memory traffic is half of fp32 and values are exact; F16 and F32 tensors become fp32, also exact. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "device/cpu/cpu_device.h"
+#include "device/cpu/pack.h"
 
 static int source_columns(const struct cpu_source *s) { return (int)(s->per_slot ? s->w->shape[2] : s->w->shape[0]); }
 
@@ -128,7 +129,7 @@ static bool pack_f32_panel(const struct cpu_pack_job *job, int panel, float *dst
     return ok;
 }
 
-bool gr_cpu_mat_pack(const struct cpu_pack_job *job, int p0, int p1)
+static bool pack_panels(const struct cpu_pack_job *job, int p0, int p1)
 {
     const struct gr_mat *m = job->mat;
     const size_t k_pad = (size_t)gr_pad16(m->k);
@@ -143,7 +144,8 @@ bool gr_cpu_mat_pack(const struct cpu_pack_job *job, int p0, int p1)
     return ok;
 }
 
-bool gr_cpu_bias_pack(const struct cpu_pack_job *job)
+/* False when a bias is NaN or infinite. */
+static bool pack_bias(const struct cpu_pack_job *job)
 {
     bool ok = true;
     for (int p = 0; p < job->mat->panels; p++) {
@@ -158,4 +160,69 @@ bool gr_cpu_bias_pack(const struct cpu_pack_job *job)
         }
     }
     return ok;
+}
+
+/* ---- on all threads ---- */
+
+struct pack_run {
+    const struct cpu_pack_job *job;
+    _Atomic bool damaged;
+};
+
+/* What else a stacked matrix holds, for messages. */
+static const char *siblings(const struct cpu_pack_job *job)
+{
+    return job->interleave ? " (or up_proj beside it)" : job->n_src > 1 ? " (or k, v beside it)" : "";
+}
+
+static void pack_share(int id, int n, void *arg)
+{
+    struct pack_run *r = arg;
+    int p0, p1;
+    gr_pool_share(id, n, r->job->mat->panels, &p0, &p1);
+    if (!pack_panels(r->job, p0, p1)) {
+        atomic_store(&r->damaged, true);
+    }
+}
+
+enum gr_status gr_cpu_pack(struct gr_pool *pool, const struct cpu_pack_job *job, struct gr_err *err)
+{
+    struct pack_run run = {.job = job};
+    if (!pack_bias(job)) {
+        return gr_fail(err, GR_ERR_FORMAT, "the bias of tensor %s%s holds NaN or infinity", job->src[0].w->name,
+                       siblings(job));
+    }
+    gr_pool_run(pool, pack_share, &run);
+    if (atomic_load(&run.damaged)) {
+        return gr_fail(err, GR_ERR_FORMAT, "tensor %s%s holds NaN or infinity", job->src[0].w->name, siblings(job));
+    }
+    return GR_OK;
+}
+
+enum gr_status gr_cpu_temp_mat(struct gr_pool *pool, const struct cpu_source *src, int k, struct cpu_temp_mat *out,
+                               struct gr_err *err)
+{
+    *out = (struct cpu_temp_mat){0};
+    struct cpu_pack_job job = {.mat = &out->mat, .n_src = 1, .src = {*src}};
+    GR_TRY(gr_cpu_mat_plan(&job, k, err));
+    out->bytes = job.data_bytes + gr_cpu_bias_floats(&job) * sizeof(float);
+    GR_TRY(gr_big_alloc(out->bytes, "AdaLN weights", &out->block, err));
+    out->mat.data = out->block;
+    job.bias = (float *)((char *)out->block + job.data_bytes);
+    out->mat.bias = job.bias;
+    enum gr_status status = gr_cpu_pack(pool, &job, err);
+    if (status != GR_OK) {
+        gr_big_free(out->block, out->bytes);
+    }
+    return status;
+}
+
+enum gr_status gr_cpu_check_finite(const float *x, size_t n, const struct gr_tensor *t, struct gr_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!(x[i] - x[i] == 0.0f)) {
+            return gr_fail(err, GR_ERR_FORMAT, "tensor %s holds NaN or infinity", t->name);
+        }
+    }
+    return GR_OK;
 }

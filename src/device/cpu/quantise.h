@@ -17,7 +17,11 @@
 #include "base/thread_pool.h"
 #include "kernels/kernels.h"
 
-enum { GR_QUANT_ROWS = 256 /* calibration rows that are kept of a matrix */ };
+enum { GR_QUANT_ROWS = 384 /* calibration rows that are kept of a matrix */ };
+
+/* The error on rows that were not calibrated with is flat between 0.01 and 0.1: less fits the noise of the calibration rows, 1 gives
+ * away half of the gain where rows share a few directions. */
+#define GR_QUANT_DAMPING 0.05
 
 /* What went into a product during the calibration predict: normalised rows, as the product saw them. Owned by the caller. */
 struct gr_quant_rows {
@@ -27,7 +31,8 @@ struct gr_quant_rows {
     const float *mean;    /* [k] over all rows */
 };
 
-/* Where the parts of a packed matrix are written; sizes as in struct gr_mat. Parts that the format does not have are NULL. */
+/* Where the parts of a packed matrix are written; sizes as in struct gr_mat, 64-byte aligned. Every format needs bias (the exact one is
+ * copied, and corrected); smooth is needed by I8 with smoothing, and ones without it. Parts that the format does not have may be NULL. */
 struct gr_quant_parts {
     void *data;
     float *scale, *offset, *smooth, *bias;
@@ -35,10 +40,10 @@ struct gr_quant_parts {
 
 struct gr_quantiser {
     struct gr_pool *pool;
-    const struct gr_kernels *kernels; /* for the error measurement */
-    void *const *scratch; /* [threads] kernel scratch, each large enough for GR_QUANT_ROWS rows of every matrix */
+    const struct gr_kernels *kernels; /* for feedback and error; another set may round a few weights differently */
+    void *const *scratch; /* [threads] the larger of gr_gemm_scratch_bytes(GR_QUANT_ROWS), gr_row_scratch_bytes(k) */
     bool smooth, feedback, bias; /* I8 only: the three steps; the rest is rounded to nearest */
-    double damping;              /* error feedback: times the mean energy of a calibration row; about 0.01 .. 1 */
+    double damping;              /* lambda of feedback.h: times the mean |x|^2 of a row; 0: GR_QUANT_DAMPING */
 };
 
 /* Bytes of data, and floats of scale, offset, smooth, bias, that format needs for a matrix of these dims. panels is set for `format`. */
@@ -46,7 +51,8 @@ size_t gr_quant_data_bytes(const struct gr_mat *exact, enum gr_mat_format format
 int gr_quant_panels(const struct gr_mat *exact, enum gr_mat_format format);
 
 /* exact: F32 or BF16 panels. rows NULL: no smoothing, feedback or correction. out: format I8, I16, F16 or BF16P; its other fields and
- * the parts are filled. error: |y - y32| / |y32| over rows; -1 without rows. GR_ERR_NOMEM. */
+ * the parts are filled. error: |y - y32| / |y32| over rows; -1 without rows, INFINITY when y overflows and y32 does not. GR_ERR_NOMEM;
+ * GR_ERR_FORMAT when rows, or their exact products, hold NaN or infinity; GR_ERR_USAGE when rows do not fit the matrix. */
 enum gr_status gr_quantise(const struct gr_quantiser *q, const struct gr_mat *exact, const struct gr_quant_rows *rows,
                            enum gr_mat_format format, const struct gr_quant_parts *parts, struct gr_mat *out,
                            double *error, struct gr_err *err);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "device/cpu/calibrate.h"
 #include "device/cpu/cpu_device.h"
 
 enum { TAP_NAME_BYTES = 64 };
@@ -27,41 +28,61 @@ bool gr_cpu_stop(struct cpu_thread *t)
     return r->stop[(i + 1) & 1];
 }
 
-void gr_cpu_pack(struct cpu_thread *t, const float *x, const int32_t *index, int m, int k,
-                 const struct gr_row_norm *norm)
+/* What this thread reads after its part of p: its part of the matrix that follows. */
+static void fetch_next(const struct cpu_thread *t, const struct cpu_matrix *w, struct gr_gemm *g)
 {
-    int r0, r1;
-    gr_cpu_share(t, m, &r0, &r1);
-    t->acts = (struct gr_acts){.m = m, .k = k, .k_pad = gr_pad16(k), .data = t->dev->s.pack};
-    const struct gr_row_source src = {.x = x, .ldx = k, .index = index, .norm = norm};
-    t->run->kernels->pack_rows[t->acts.format](&t->acts, &src, r0, r1, t->dev->s.thread[t->id]);
-    gr_cpu_barrier(t);
-}
-
-void gr_cpu_gemm(const struct cpu_thread *t, const struct gr_mat *w, const float *bias, enum gr_epilogue e, float *out)
-{
+    if (w->next == NULL) {
+        return;
+    }
+    const struct gr_mat *next = &w->next->mat;
     int p0, p1;
-    gr_cpu_share(t, w->panels, &p0, &p1);
-    const int columns = e == GR_EPI_SILU_MUL ? w->n / 2 : w->n;
-    struct gr_gemm g = {.w = w, .a = &t->acts, .bias = bias, .out = out, .ldo = columns, .epilogue = e};
-    t->run->kernels->gemm[w->format](&g, p0, p1, t->dev->s.thread[t->id]);
+    gr_cpu_share(t, next->panels, &p0, &p1);
+    g->next = (const char *)next->data + (size_t)p0 * gr_mat_panel_bytes(next);
+    g->next_bytes = (size_t)(p1 - p0) * gr_mat_panel_bytes(next);
+}
+
+void gr_cpu_product(struct cpu_thread *t, const struct cpu_product *p)
+{
+    const struct cpu_scratch *s = &t->dev->s;
+    const struct gr_mat *w = &p->w->mat;
+    const enum gr_row_format rows = gr_mat_rows(w->format);
+    const struct gr_acts acts = {.format = rows,
+                                 .m = p->m,
+                                 .k = w->k,
+                                 .k_pad = gr_row_pad(rows, w->k),
+                                 .data = s->pack,
+                                 .scale = s->row_scale,
+                                 .zero = s->row_zero};
+    const struct gr_row_source src = {.x = p->x, .ldx = w->k, .index = p->index, .norm = p->norm, .smooth = w->smooth};
+    int first, end;
+    gr_cpu_share(t, p->m, &first, &end);
+    t->run->kernels->pack_rows[rows](&acts, &src, first, end, s->thread[t->id]);
+    gr_cpu_barrier(t);
+    if (t->run->capture != NULL) {
+        gr_capture_rows(t, p->w->id, &acts);
+    }
+    struct gr_gemm g = {.w = w,
+                        .a = &acts,
+                        .bias = p->bias,
+                        .out = p->out,
+                        .ldo = p->epilogue == GR_EPI_SILU_MUL ? w->n / 2 : w->n,
+                        .epilogue = p->epilogue};
+    fetch_next(t, p->w, &g);
+    gr_cpu_share(t, w->panels, &first, &end);
+    t->run->kernels->gemm[w->format](&g, first, end, s->thread[t->id]);
     gr_cpu_barrier(t);
 }
 
-void gr_cpu_linear(struct cpu_thread *t, const float *x, int m, const struct gr_row_norm *norm, const struct gr_mat *w,
-                   enum gr_epilogue e, float *out)
+void gr_cpu_linear(struct cpu_thread *t, const float *x, int m, const struct gr_row_norm *norm,
+                   const struct cpu_matrix *w, enum gr_epilogue e, float *out)
 {
-    gr_cpu_pack(t, x, NULL, m, w->k, norm);
-    gr_cpu_gemm(t, w, NULL, e, out);
+    gr_cpu_product(t, &(struct cpu_product){.x = x, .m = m, .norm = norm, .w = w, .epilogue = e, .out = out});
 }
 
-void gr_cpu_attention(const struct cpu_thread *t, const struct cpu_heads *h)
+static struct gr_attention head_of(const struct cpu_heads *h, int i)
 {
-    int first, end;
-    gr_cpu_share(t, h->groups * h->heads, &first, &end);
-    for (int i = first; i < end; i++) {
-        size_t group = (size_t)(i / h->heads), head = (size_t)(i % h->heads), kv = head / (size_t)h->share;
-        struct gr_attention a = {.q = h->q + group * (size_t)h->m * (size_t)h->ldq + head * (size_t)h->d,
+    const size_t group = (size_t)(i / h->heads), head = (size_t)(i % h->heads), kv = head / (size_t)h->share;
+    return (struct gr_attention){.q = h->q + group * (size_t)h->m * (size_t)h->ldq + head * (size_t)h->d,
                                  .ldq = h->ldq,
                                  .k = h->k + group * (size_t)h->s * (size_t)h->ldk + kv * (size_t)h->d,
                                  .ldk = h->ldk,
@@ -74,7 +95,37 @@ void gr_cpu_attention(const struct cpu_thread *t, const struct cpu_heads *h)
                                  .d = h->d,
                                  .causal = h->causal,
                                  .scale = 1.0f / __builtin_sqrtf((float)h->d)};
-        t->run->kernels->attention(&a, t->dev->s.thread[t->id]);
+}
+
+bool gr_cpu_attention16(const struct cpu_thread *t)
+{
+    return t->dev->net.attention16 && t->run->kernels->attention16 != NULL;
+}
+
+void gr_cpu_attention_pack(const struct cpu_thread *t, const struct cpu_heads *h)
+{
+    int first, end;
+    gr_cpu_share(t, h->heads, &first, &end);
+    for (int i = first; i < end; i++) {
+        const struct gr_attention a = head_of(h, i);
+        t->run->kernels->attention16_pack(&a, h->packed + (size_t)i * t->dev->s.packed_head);
+    }
+}
+
+void gr_cpu_attention(const struct cpu_thread *t, const struct cpu_heads *h)
+{
+    const struct gr_kernels *k = t->run->kernels;
+    const bool narrow = !h->fp32 && gr_cpu_attention16(t);
+    void *scratch = t->dev->s.thread[t->id];
+    int first, end;
+    gr_cpu_share(t, h->groups * h->heads, &first, &end);
+    for (int i = first; i < end; i++) {
+        const struct gr_attention a = head_of(h, i);
+        if (narrow && h->packed != NULL) {
+            k->attention16_run(&a, h->packed + (size_t)i * t->dev->s.packed_head, scratch);
+        } else {
+            (narrow ? k->attention16 : k->attention)(&a, scratch);
+        }
     }
     gr_cpu_barrier(t);
 }

@@ -34,11 +34,40 @@ struct gr_avx2_product {
 };
 void gr_avx2_multiply(const struct gr_avx2_product *p);
 
+/* Integer products: what one instruction set brings along, and a tile on some chunks of k. */
+enum gr_avx2_store { GR_AVX2_FIRST_INTS, GR_AVX2_ADD_INTS, GR_AVX2_FIRST_FLOATS, GR_AVX2_ADD_FLOATS };
+struct gr_avx2_int_block {
+    int rows, chunks;
+    const char *a, *w; /* [chunk][rows][64 bytes], [16 chunks][32][4 bytes] */
+    int32_t *out;      /* [rows][32] sums, ints or floats */
+    enum gr_avx2_store how;
+};
+struct gr_avx2_int {
+    void (*tile)(const struct gr_avx2_int_block *b);
+    int chunks; /* of one block of k */
+    int split;  /* int8 operands are split into 16 bits first */
+};
+enum { GR_AVX2_I16_CHUNKS = 4 /* 128 k: their int32 sums cannot overflow */, GR_AVX2_INT_CHAINS = 12 };
+void gr_avx2_int_gemm(const struct gr_avx2_int *set, const struct gr_gemm *g, int p0, int p1, void *scratch);
+/* Gop/s of `chains`, which does GR_AVX2_INT_CHAINS * steps steps of `ops` operations each. */
+double gr_avx2_int_rate(double ops, __m256i (*chains)(int steps, __m256i x, __m256i w));
+double gr_avx2_int_peak(void);
+
+/* Bias, scales, epilogue and store of 32 columns, panel or half panel `unit`. sums [m][32]: float, of I8 int32. */
+void gr_avx2_finish(const struct gr_gemm *g, int unit, const void *sums);
+
+void gr_avx2_gemm_i8(const struct gr_gemm *g, int p0, int p1, void *scratch);
+void gr_avx2_gemm_i16(const struct gr_gemm *g, int p0, int p1, void *scratch);
+void gr_avx2_pack_u8(const struct gr_acts *a, const struct gr_row_source *src, int r0, int r1, void *scratch);
+void gr_avx2_pack_i16(const struct gr_acts *a, const struct gr_row_source *src, int r0, int r1, void *scratch);
+void gr_avx2_pack_f16(const struct gr_acts *a, const struct gr_row_source *src, int r0, int r1, void *scratch);
+void gr_avx2_pack_bf16(const struct gr_acts *a, const struct gr_row_source *src, int r0, int r1, void *scratch);
 void gr_avx2_gemm(const struct gr_gemm *g, int p0, int p1, void *scratch);
 void gr_avx2_attention(const struct gr_attention *a, void *scratch);
 void gr_avx2_pack_f32(const struct gr_acts *a, const struct gr_row_source *src, int r0, int r1, void *scratch);
 void gr_avx2_norm_rows(const float *x, int ldx, float *out, int ldo, int cols, const struct gr_row_norm *norm, int r0,
                        int r1);
+void gr_avx2_multiply_add(const struct gr_multiply *p);
 void gr_avx2_rms_rope(float *x, int ldx, int heads, int dh, const float *gamma, float eps, const float *cos,
                       const float *sin, int r0, int r1);
 

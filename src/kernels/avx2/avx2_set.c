@@ -47,10 +47,18 @@ void gr_kernels_avx2(struct gr_kernels *table)
 {
     table->isa = "avx2";
     table->pack_rows[GR_ROWS_F32] = gr_avx2_pack_f32;
+    table->pack_rows[GR_ROWS_U8] = gr_avx2_pack_u8;
+    table->pack_rows[GR_ROWS_I16] = gr_avx2_pack_i16;
+    table->pack_rows[GR_ROWS_F16] = gr_avx2_pack_f16;
+    table->pack_rows[GR_ROWS_BF16] = gr_avx2_pack_bf16;
     table->norm_rows = gr_avx2_norm_rows;
-    table->gemm[GR_MAT_F32] = table->gemm[GR_MAT_BF16] = gr_avx2_gemm;
-    table->gemm_isa[GR_MAT_F32] = table->gemm_isa[GR_MAT_BF16] = "avx2";
+    for (int f = 0; f < GR_MAT_FORMATS; f++) {
+        const int ints = f == GR_MAT_I8 || f == GR_MAT_I16;
+        table->gemm[f] = f == GR_MAT_I8 ? gr_avx2_gemm_i8 : ints ? gr_avx2_gemm_i16 : gr_avx2_gemm;
+        table->gemm_isa[f] = "avx2";
+        table->peak[f] = ints ? gr_avx2_int_peak : avx2_fma_peak;
+    }
     table->attention = gr_avx2_attention;
     table->rms_rope = gr_avx2_rms_rope;
-    table->peak[GR_MAT_F32] = table->peak[GR_MAT_BF16] = avx2_fma_peak;
+    table->multiply_add = gr_avx2_multiply_add;
 }

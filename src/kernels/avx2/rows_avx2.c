@@ -104,12 +104,14 @@ void gr_avx2_norm_rows(const float *x, int ldx, float *out, int ldo, int cols, c
 }
 
 /* Writes one row's chunks, `stride` floats apart, zeros behind n. */
-static void pack_row(const float *row, int n, int n_pad, const struct gr_row_norm *norm, float *to, size_t stride)
+static void pack_row(const float *row, int n, int n_pad, const struct gr_row_source *src, float *to, size_t stride)
 {
+    const struct gr_row_norm *norm = src->norm;
     const struct moments m = norm != NULL ? moments_of(row, n, norm) : (struct moments){0};
     for (int k = 0; k < n_pad; k += GR_CHUNK, to += stride) {
         for (int h = 0; h < GR_CHUNK; h += 8) {
-            const __m256 v = norm != NULL ? normed(row, k + h, n, &m, norm) : load_some(row, k + h, n);
+            __m256 v = norm != NULL ? normed(row, k + h, n, &m, norm) : load_some(row, k + h, n);
+            v = src->smooth != NULL ? _mm256_mul_ps(v, load_some(src->smooth, k + h, n)) : v;
             const __m256 keep = _mm256_castsi256_ps(gr_avx2_mask(n - k - h));
             _mm256_store_ps(to + h, _mm256_and_ps(keep, v));
         }
@@ -124,8 +126,7 @@ void gr_avx2_pack_f32(const struct gr_acts *a, const struct gr_row_source *src, 
         float *tile = (float *)a->data + (size_t)first * (size_t)a->k_pad;
         for (int r = first > r0 ? first : r0; r < end && r < r1; r++) {
             const float *row = src->x + (size_t)(src->index != NULL ? src->index[r] : r) * (size_t)src->ldx;
-            pack_row(row, a->k, a->k_pad, src->norm, tile + (size_t)(r - first) * GR_CHUNK,
-                     (size_t)(end - first) * GR_CHUNK);
+            pack_row(row, a->k, a->k_pad, src, tile + (size_t)(r - first) * GR_CHUNK, (size_t)(end - first) * GR_CHUNK);
         }
     }
 }

@@ -27,9 +27,9 @@ GR_INLINE void product(const int rows, const int nc, const float *a, const float
                 GR_UNROLL
                 for (int r = 0; r < rows; r++) {
                     __m512 x = _mm512_set1_ps(a[r * GR_CHUNK + i]);
-                    acc[r][0] = _mm512_fmadd_ps(x, w0, acc[r][0]);
+                    acc[r][0] = add_product(acc[r][0], x, w0);
                     if (nc > 1) {
-                        acc[r][1] = _mm512_fmadd_ps(x, w1, acc[r][1]);
+                        acc[r][1] = add_product(acc[r][1], x, w1);
                     }
                 }
             }
@@ -83,24 +83,7 @@ static void transpose16(const float *src, int lds, float *dst, int ldd, int rows
         r[i] =
             i < rows ? _mm512_castps_si512(_mm512_maskz_loadu_ps(mask, src + (size_t)i * lds)) : _mm512_setzero_si512();
     }
-    for (int i = 0; i < 8; i++) {
-        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-    }
-    for (int i = 0; i < 4; i++) {
-        for (int j = 0; j < 2; j++) {
-            r[4 * i + 2 * j] = _mm512_unpacklo_epi64(t[4 * i + j], t[4 * i + 2 + j]);
-            r[4 * i + 2 * j + 1] = _mm512_unpackhi_epi64(t[4 * i + j], t[4 * i + 2 + j]);
-        }
-    }
-    for (int j = 0; j < 4; j++) {
-        __m512i a = _mm512_shuffle_i32x4(r[j], r[4 + j], 0x88), b = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], 0x88);
-        __m512i c = _mm512_shuffle_i32x4(r[j], r[4 + j], 0xdd), d = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], 0xdd);
-        t[j] = _mm512_shuffle_i32x4(a, b, 0x88);
-        t[8 + j] = _mm512_shuffle_i32x4(a, b, 0xdd);
-        t[4 + j] = _mm512_shuffle_i32x4(c, d, 0x88);
-        t[12 + j] = _mm512_shuffle_i32x4(c, d, 0xdd);
-    }
+    transpose_dwords(r, t);
     for (int i = 0; i < cols && i < 16; i++) {
         _mm512_store_si512(dst + (size_t)i * ldd, t[i]);
     }

@@ -69,21 +69,32 @@ static float activate(enum gr_epilogue e, float y)
     }
 }
 
-/* One row of panel p: bias, activation, store of the columns that exist. */
-static void finish_row(const struct gr_gemm *g, int p, const float *sum, float *out)
+void gr_scalar_finish_row(const struct gr_gemm *g, int p, int r, const float *y)
 {
-    const float *bias = (g->bias != NULL ? g->bias : g->w->bias) + (size_t)p * GR_PANEL;
-    if (g->epilogue == GR_EPI_SILU_MUL) {
-        const int half = GR_PANEL / 2;
-        for (int c = 0; c < half && p * half + c < g->w->n / 2; c++) {
-            out[p * half + c] = activate(GR_EPI_SILU, sum[c] + bias[c]) * (sum[c + half] + bias[c + half]);
+    const int n = g->w->n, cols = gr_mat_cols(g->w->format), half = GR_PANEL / 2;
+    float *out = g->out + (size_t)r * (size_t)g->ldo;
+    if (g->epilogue ==
+        GR_EPI_SILU_MUL) { /* column c of the panel's cols / 2: gate at 16 gates and 16 ups from pair to pair */
+        for (int c = 0, to = p * cols / 2; c < cols / 2 && to < n / 2; c++, to++) {
+            const float *gate = y + c / half * GR_PANEL + c % half;
+            out[to] = activate(GR_EPI_SILU, gate[0]) * gate[half];
         }
         return;
     }
-    for (int c = 0; c < GR_PANEL && p * GR_PANEL + c < g->w->n; c++) {
-        float y = activate(g->epilogue, sum[c] + bias[c]);
-        out[p * GR_PANEL + c] = g->epilogue == GR_EPI_ADD ? out[p * GR_PANEL + c] + y : y;
+    for (int c = 0; c < cols && p * cols + c < n; c++) {
+        float *to = out + p * cols + c, v = activate(g->epilogue, y[c]);
+        *to = g->epilogue == GR_EPI_ADD ? *to + v : v;
     }
+}
+
+/* One row of panel p: bias, activation, store. */
+static void finish_row(const struct gr_gemm *g, int p, int r, float *sum)
+{
+    const float *bias = (g->bias != NULL ? g->bias : g->w->bias) + (size_t)p * GR_PANEL;
+    for (int c = 0; c < GR_PANEL; c++) {
+        sum[c] += bias[c];
+    }
+    gr_scalar_finish_row(g, p, r, sum);
 }
 
 void gr_scalar_gemm(const struct gr_gemm *g, int p0, int p1, void *scratch)
@@ -106,7 +117,7 @@ void gr_scalar_gemm(const struct gr_gemm *g, int p0, int p1, void *scratch)
             }
         }
         for (int r = 0; r < a->m; r++) {
-            finish_row(g, p, sums + (size_t)r * GR_PANEL, g->out + (size_t)r * (size_t)g->ldo);
+            finish_row(g, p, r, sums + (size_t)r * GR_PANEL);
         }
     }
 }

@@ -51,11 +51,7 @@ void gr_scalar_pack_f32(const struct gr_acts *a, const struct gr_row_source *src
         const int first = gr_tile_first(a->m, t), end = gr_tile_first(a->m, t + 1);
         float *tile = (float *)a->data + (size_t)first * (size_t)a->k_pad;
         for (int r = first > r0 ? first : r0; r < end && r < r1; r++) {
-            const float *row = src->x + (size_t)(src->index != NULL ? src->index[r] : r) * (size_t)src->ldx;
-            if (src->norm != NULL) {
-                norm_row(row, scratch, a->k, src->norm);
-                row = scratch;
-            }
+            const float *row = gr_scalar_source_row(src, r, a->k, scratch);
             for (int k = 0; k < a->k_pad; k += GR_CHUNK) {
                 float *to = tile + ((size_t)k * (size_t)(end - first)) + (size_t)(r - first) * GR_CHUNK;
                 const int n = a->k - k < GR_CHUNK ? a->k - k : GR_CHUNK;
