@@ -73,3 +73,11 @@ void gr_big_free(void *p, size_t bytes)
         (void)munmap(p, mapped_bytes(bytes));
     }
 }
+
+void gr_big_drop(void *p, size_t n)
+{
+    const uintptr_t first = ((uintptr_t)p + SMALL - 1) / SMALL * SMALL, end = ((uintptr_t)p + n) / SMALL * SMALL;
+    if (!FROM_HEAP && end > first) {
+        (void)madvise((void *)first, end - first, MADV_DONTNEED);
+    }
+}

@@ -16,5 +16,7 @@ bool gr_size_add(size_t a, size_t b, size_t *out);
 /* Zeroed, 2 MiB aligned, huge pages advised; pages cost nothing until touched. Message names `what` and the size. */
 enum gr_status gr_big_alloc(size_t bytes, const char *what, void **out, struct gr_err *err);
 void gr_big_free(void *p, size_t bytes);
+/* Gives back the memory of n bytes inside such a block, as far as they fill whole pages: those read as zeros until they are written again. */
+void gr_big_drop(void *p, size_t n);
 
 #endif

@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * thread_pool.c: persistent SPMD pool: barrier, and a division of work in which the quick help the slow.
- *
- * Barrier. Each thread counts its barriers in a word on a cache line of its own and looks at the words of the others: one
- * line travels each way, where a common counter needs four transfers. Up to RADIX threads look at all others; more go
- * round by round, thread i looking at i - RADIX^round, i - 2 RADIX^round, ... (a dissemination barrier).
+ * thread_pool.c: persistent SPMD pool. Each thread counts its barriers in a word on a cache line of its own and looks at the words
+ * of the others: one line travels each way, where a common counter needs four transfers. Up to RADIX threads look at all
+ * others; more go round by round, thread i looking at i - RADIX^round, i - 2 RADIX^round, ... (a dissemination barrier).
  * A waiter spins for a time, because a predict has more than a thousand barriers and sleeping costs some 30 us, then sleeps
  * on a futex, because on a busy machine it may hold the CPU that the thread it waits for needs. */
 #include "base/thread_pool.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,18 +23,11 @@ enum { CACHE_LINE = 64, RADIX = 8 };
 /* Pauses before a waiter sleeps, 10 to 45 ns each by the CPU: at most 0.1 to 0.4 ms, on a busy machine as few as 3 to 11 us. */
 enum { SPIN_MAX = 8000, SPIN_MIN = 250, PROBE = 64 };
 
-/* What is left of a thread's run of items, in one word: [product:16][first:24][end:24]. */
-enum { ITEM_BITS = 24, ITEM_MASK = (1 << ITEM_BITS) - 1, PRODUCT_MASK = 0xffff };
-_Static_assert((int)GR_POOL_ITEMS_MAX <= (int)ITEM_MASK, "items do not fit their bits");
-
 struct seat {
     _Alignas(CACHE_LINE) _Atomic unsigned arrived; /* rounds of barriers entered, wraps */
-    _Alignas(CACHE_LINE) _Atomic uint64_t left;    /* of this thread's run */
     /* Known to the thread alone. */
     _Alignas(CACHE_LINE) int spin; /* pauses before it sleeps in a barrier */
     unsigned waits;
-    unsigned product;         /* calls of gr_pool_split */
-    int items, grain, victim; /* of the product; whose run it takes from, -1: nothing is left */
 };
 
 struct gr_pool {
@@ -232,93 +222,4 @@ void gr_pool_share(int id, int n, int items, int *first, int *end)
 {
     *first = (int)((long)items * id / n);
     *end = (int)((long)items * (id + 1) / n);
-}
-
-/* ---- items that go to whoever is free ----
- *
- * The word of a thread says what is left of its run: it takes from the front, others from the end, both by compare and
- * exchange. The number of the product in it tells a word of an earlier product, which stands for a whole run: so
- * what a thread left that has not even begun can be taken too, and nothing needs a barrier of its own to be reset. */
-
-static uint64_t run_word(unsigned product, int first, int end)
-{
-    return (uint64_t)(product & PRODUCT_MASK) << 2 * ITEM_BITS | (uint64_t)(unsigned)first << ITEM_BITS |
-           (uint64_t)(unsigned)end;
-}
-
-static int run_first(uint64_t run) { return (int)(run >> ITEM_BITS & ITEM_MASK); }
-
-static int run_end(uint64_t run) { return (int)(run & ITEM_MASK); }
-
-/* What is left of the run of thread `id` in the product that `me` is at. */
-static uint64_t run_left(const struct gr_pool *pool, const struct seat *me, int id, uint64_t word)
-{
-    if (word >> 2 * ITEM_BITS == (me->product & PRODUCT_MASK)) {
-        return word;
-    }
-    int first, end;
-    gr_pool_share(id, pool->threads, me->items, &first, &end);
-    return run_word(me->product, first, end);
-}
-
-void gr_pool_split(struct gr_pool *pool, int items, int grain)
-{
-    assert(items >= 0 && items <= GR_POOL_ITEMS_MAX && grain >= 1);
-    struct seat *me = &pool->seats[self];
-    me->product++;
-    me->items = items;
-    me->grain = grain;
-    me->victim = self;
-    /* Also when the run is empty, or the numbers would wrap unseen. A failure means that a quicker thread has written it. */
-    uint64_t word = atomic_load(&me->left);
-    (void)atomic_compare_exchange_strong(&me->left, &word, run_left(pool, me, self, word));
-}
-
-/* Takes from the run of thread `from`; false when it is empty. */
-static bool take(struct gr_pool *pool, const struct seat *me, int from, int *first, int *end)
-{
-    const bool own = from == self;
-    _Atomic uint64_t *left = &pool->seats[from].left;
-    uint64_t old = atomic_load(left), rest;
-    do {
-        const uint64_t run = run_left(pool, me, from, old);
-        const int a = run_first(run), b = run_end(run), n = b - a;
-        if (n == 0) {
-            return false;
-        }
-        /* Half of its own: few calls of the kernel, and still something to give away. */
-        int some = !own ? me->grain : pool->threads == 1 ? n : (n + 1) / 2;
-        some = some < me->grain ? me->grain : some;
-        some = some > n ? n : some;
-        *first = own ? a : b - some;
-        *end = *first + some;
-        rest = own ? run_word(me->product, *end, b) : run_word(me->product, a, *first);
-    } while (!atomic_compare_exchange_weak(left, &old, rest));
-    return true;
-}
-
-/* The thread with most left to do; -1: nothing is left. */
-static int slowest(const struct gr_pool *pool, const struct seat *me)
-{
-    int most = 0, which = -1;
-    for (int i = 0; i < pool->threads; i++) {
-        const uint64_t run = run_left(pool, me, i, atomic_load(&pool->seats[i].left));
-        if (run_end(run) - run_first(run) > most) {
-            most = run_end(run) - run_first(run);
-            which = i;
-        }
-    }
-    return which;
-}
-
-bool gr_pool_next(struct gr_pool *pool, int *first, int *end)
-{
-    struct seat *me = &pool->seats[self];
-    while (me->victim >= 0) {
-        if (take(pool, me, me->victim, first, end)) {
-            return true;
-        }
-        me->victim = slowest(pool, me);
-    }
-    return false;
 }

@@ -27,7 +27,9 @@ struct chooser {
     const struct gr_calibration *cal;
     struct cpu_layout *l;
     struct cpu_capture capture;
+    const struct gr_weights *w;
     struct variant *variants; /* [l->n][GR_MAT_FORMATS] */
+    bool *dropped;            /* [l->n]: the exact matrix was given back once a variant of it was made */
     float *exact;             /* [GR_PLAN_OBSERVATIONS][chunk] */
     float *action;            /* [chunk] */
     size_t chunk;
@@ -93,6 +95,29 @@ static enum gr_status run_exact(struct chooser *c)
 
 /* ---- variants ---- */
 
+/* Memory never holds both networks: an exact matrix goes when it has been quantised, and is packed again in the rare case that a later
+ * step wants it in another format. */
+static void drop_exact(struct chooser *c, int i)
+{
+    const struct cpu_entry *e = &c->l->entries[i];
+    gr_big_drop((void *)(uintptr_t)e->exact.data, e->pack.data_bytes);
+    c->dropped[i] = true;
+}
+
+static enum gr_status restore_exact(struct chooser *c, int i)
+{
+    const struct cpu_entry *e = &c->l->entries[i];
+    if (!c->dropped[i]) {
+        return GR_OK;
+    }
+    c->dropped[i] = false;
+    GR_TRY(gr_cpu_pack(c->dev->pool, &e->pack, c->err));
+    for (int s = 0; s < e->pack.n_src; s++) {
+        gr_snapshot_done(c->w->snap, e->pack.src[s].w);
+    }
+    return GR_OK;
+}
+
 static enum gr_status make_variant(struct chooser *c, int i, enum gr_mat_format format)
 {
     struct variant *v = variant_of(c, i, format);
@@ -100,6 +125,7 @@ static enum gr_status make_variant(struct chooser *c, int i, enum gr_mat_format 
     if (v->block != NULL) {
         return GR_OK;
     }
+    GR_TRY(restore_exact(c, i));
     struct gr_store s = {.bytes = SIZE_MAX};
     struct gr_quant_parts parts;
     GR_TRY(gr_layout_take(&s, e, format, &parts, c->err));
@@ -115,6 +141,7 @@ static enum gr_status make_variant(struct chooser *c, int i, enum gr_mat_format 
                                    .bias = true};
     enum gr_status status =
         gr_quantise(&q, &e->exact, &c->capture.of[i].rows, format, &parts, &v->mat, &v->error, c->err);
+    drop_exact(c, i);
     if (status == GR_ERR_FORMAT) {
         const struct gr_err why = *c->err;
         return gr_fail(c->err, status, "%s: %s", e->name, why.msg);
@@ -305,12 +332,12 @@ static void keep_plan(struct gr_device *dev)
     }
 }
 
-static enum gr_status choose(struct chooser *c, const struct gr_weights *w)
+static enum gr_status choose(struct chooser *c)
 {
     struct gr_device *dev = c->dev;
     const struct gr_recipe *chosen;
     bool warm;
-    GR_TRY(gr_load_exact(dev, w, c->l, &warm, c->err));
+    GR_TRY(gr_load_exact(dev, c->w, c->l, &warm, c->err));
     GR_TRY(measure_peaks(c));
     GR_TRY(gr_capture_new(c->l, &c->capture, c->err));
     GR_TRY(run_exact(c));
@@ -318,6 +345,7 @@ static enum gr_status choose(struct chooser *c, const struct gr_weights *w)
     if (chosen->exact) {
         for (int i = 0; i < c->l->n; i++) {
             struct cpu_entry *e = &c->l->entries[i];
+            GR_TRY(restore_exact(c, i));
             e->format = e->exact.format;
             e->matrix->mat = e->exact;
         }
@@ -341,23 +369,26 @@ enum gr_status gr_choose(struct gr_device *dev, const struct gr_weights *w, cons
 {
     struct chooser c = {.dev = dev,
                         .cal = calibration,
+                        .w = w,
                         .l = l,
                         .chunk = (size_t)dev->dims.dit.horizon * (size_t)dev->dims.dit.max_action,
                         .err = err};
     c.variants = calloc((size_t)l->n * GR_MAT_FORMATS, sizeof *c.variants);
+    c.dropped = calloc((size_t)l->n, sizeof *c.dropped);
     c.exact = calloc((GR_PLAN_OBSERVATIONS + 1) * c.chunk, sizeof *c.exact);
     enum gr_status status;
-    if (c.variants == NULL || c.exact == NULL) {
+    if (c.variants == NULL || c.dropped == NULL || c.exact == NULL) {
         status = gr_fail(err, GR_ERR_NOMEM, "no memory for the choice of number formats");
     } else {
         c.action = c.exact + GR_PLAN_OBSERVATIONS * c.chunk;
-        status = choose(&c, w);
+        status = choose(&c);
     }
     for (size_t i = 0; c.variants != NULL && i < (size_t)l->n * GR_MAT_FORMATS; i++) {
         free_variant(&c.variants[i]);
     }
     gr_capture_free(&c.capture);
     free(c.variants);
+    free(c.dropped);
     free(c.exact);
     return status;
 }
