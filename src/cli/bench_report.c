@@ -87,10 +87,10 @@ static void binding(const struct gr_bench_result *r, const struct gr_roof *roof,
 
 static const char *policy_of(const struct gr_info *info) { return info->precision != NULL ? info->precision : "exact"; }
 
-/* Of the third observation, which had no part in choosing the formats; without figures the chunk is the fp32 one itself. */
+/* Of the observation that had no part in choosing the formats; without figures the chunk is the fp32 one itself. */
 static const struct gr_fidelity *fidelity(const struct gr_info *info)
 {
-    return info->n_fidelity > 2 ? &info->fidelity[2] : NULL;
+    return info->n_fidelity > GR_PLAN_REPORT ? &info->fidelity[GR_PLAN_REPORT] : NULL;
 }
 
 /* ---- text ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_roofline.c: lower bounds of the time of a stage from measured rates. What a reader would get wrong: with formats of different speed a
- * stage has no single peak; its ideal time is the sum over its products, each at the peak of its own instruction. */
+ * bench_roofline.c: lower bounds of the time of a stage from measured rates. What a reader would get wrong: with formats of different
+ * speed a stage has no single peak; its ideal time is the sum over its products, each at the peak of its own instruction. */
 #include "cli/bench_roofline.h"
 
 #include <math.h>

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/jsonout.h"
 #include "cli/check_case.h"
 #include "cli/cli.h"
-#include "base/jsonout.h"
 #include "cli/open_policy.h"
 #include "cli/settings.h"
 #include "cli/table.h"

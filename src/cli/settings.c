@@ -161,7 +161,7 @@ static enum gr_status set_half(const char *flag, const char **out, struct gr_err
     return GR_OK;
 }
 
-static bool one_of(const char *text, const char *a, const char *b, const char *c)
+bool gr_settings_one_of(const char *text, const char *a, const char *b, const char *c)
 {
     return strcmp(text, a) == 0 || strcmp(text, b) == 0 || strcmp(text, c) == 0;
 }
@@ -171,10 +171,10 @@ enum gr_status gr_settings_cache(const char *flag, char out[GR_PATH_BYTES], stru
     const char *by = flag != NULL ? "--cache" : env("GR00T_CACHE") != NULL ? "GR00T_CACHE" : "GR00T_TT_CACHE";
     const char *dir = flag != NULL ? flag : env(by), *user = env("XDG_CACHE_HOME");
     out[0] = '\0';
-    if (dir != NULL && one_of(dir, "off", "0", "false")) {
+    if (dir != NULL && gr_settings_one_of(dir, "off", "0", "false")) {
         return GR_OK;
     }
-    if (dir != NULL && one_of(dir, "on", "1", "true")) {
+    if (dir != NULL && gr_settings_one_of(dir, "on", "1", "true")) {
         return gr_fail(err, GR_ERR_USAGE, "%s is \"%s\", expected a folder or off", by, dir);
     }
     if (dir != NULL && strlen(dir) >= GR_PATH_BYTES) {

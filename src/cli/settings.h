@@ -16,6 +16,8 @@
 const char *gr_settings_env(const char *name);
 /* Variable i of the environment, "NAME=value"; NULL behind the last one. */
 const char *gr_settings_env_at(int i);
+/* text is a, b or c. */
+bool gr_settings_one_of(const char *text, const char *a, const char *b, const char *c);
 /* For tests: this list, which ends with NULL, takes the place of the environment; NULL: the process's own again. */
 void gr_settings_use_env(const char *const *variables);
 

@@ -202,11 +202,6 @@ static enum gr_status set_listen(const struct gr_serve_flags *f, struct gr_serve
                                err);
 }
 
-static bool one_of(const char *text, const char *a, const char *b, const char *c)
-{
-    return strcmp(text, a) == 0 || strcmp(text, b) == 0 || strcmp(text, c) == 0;
-}
-
 /* ---- layout ---- */
 
 /* L_max of the layout. The fixed ones are the card's: one camera, one frame, 81 image tokens. */
@@ -216,7 +211,7 @@ static enum gr_status set_layout(const struct gr_serve_flags *f, struct gr_serve
     struct gr_config *config = NULL;
     struct gr_options *engine = &out->engine.engine;
     layout = layout != NULL ? layout : "gr1";
-    if (!one_of(layout, "gr1", "gr1_long_text", "auto")) {
+    if (!gr_settings_one_of(layout, "gr1", "gr1_long_text", "auto")) {
         return gr_fail(err, GR_ERR_USAGE, "%s is \"%.80s\", expected gr1, gr1_long_text or auto",
                        f->layout != NULL ? "--layout" : "GR00T_LAYOUT", layout);
     }

@@ -83,8 +83,9 @@ struct gr_device_ops {
     const char *(*reference_isa)(const struct gr_device *dev); /* kernels of the reference path */
     uint64_t (*weight_bytes)(const struct gr_device *dev);
     struct gr_device_cache (*cache)(const struct gr_device *dev);
-    const struct gr_plan *(*plan)(const struct gr_device *dev); /* of a loaded device */
-    /* The plan that a load with this cfg would find stored, without loading anything. GR_ERR_IO: none. */
+    /* Of a loaded device. This and find_plan are NULL for a device that chooses no number formats. */
+    const struct gr_plan *(*plan)(const struct gr_device *dev);
+    /* The plan that a load with this cfg would find stored, without loading anything. GR_ERR_IO: none. Free with gr_plan_free. */
     enum gr_status (*find_plan)(const struct gr_device_cfg *cfg, const struct gr_dims *dims, struct gr_plan *out,
                                 struct gr_err *err);
 };

@@ -63,15 +63,10 @@ static void put_tries(struct gr_jw *w, const struct gr_plan *plan)
     gr_jw_end_array(w);
 }
 
-void gr_plan_put(struct gr_jw *w, const struct gr_plan *plan)
+void gr_plan_put_peaks(struct gr_jw *w, const struct gr_plan *plan)
 {
-    gr_jw_put_string(w, "asked", plan->asked);
-    gr_jw_put_string(w, "policy", plan->policy);
-    gr_jw_put_string(w, "step", plan->step);
-    gr_jw_put_string(w, "half", plan->half);
-    gr_jw_put_string(w, "cpu", plan->cpu);
     gr_jw_put_array(w, "peaks");
-    for (int i = 0; i < plan->n_peaks; i++) {
+    for (int i = 0; plan != NULL && i < plan->n_peaks; i++) {
         gr_jw_object(w);
         gr_jw_put_string(w, "format", plan->peaks[i].format);
         gr_jw_put_string(w, "isa", plan->peaks[i].isa);
@@ -79,6 +74,16 @@ void gr_plan_put(struct gr_jw *w, const struct gr_plan *plan)
         gr_jw_end_object(w);
     }
     gr_jw_end_array(w);
+}
+
+void gr_plan_put(struct gr_jw *w, const struct gr_plan *plan)
+{
+    gr_jw_put_string(w, "asked", plan->asked);
+    gr_jw_put_string(w, "policy", plan->policy);
+    gr_jw_put_string(w, "step", plan->step);
+    gr_jw_put_string(w, "half", plan->half);
+    gr_jw_put_string(w, "cpu", plan->cpu);
+    gr_plan_put_peaks(w, plan);
     put_tries(w, plan);
     gr_jw_put_array(w, "matrices");
     for (int i = 0; i < plan->n_matrices; i++) {

@@ -70,5 +70,7 @@ enum gr_status gr_plan_write(const char *path, const char *key, const struct gr_
 void gr_plan_free(struct gr_plan *plan);
 /* The members of the plan into an object that is open. */
 void gr_plan_put(struct gr_jw *w, const struct gr_plan *plan);
+/* Its member "peaks" alone; plan NULL: an empty array. */
+void gr_plan_put_peaks(struct gr_jw *w, const struct gr_plan *plan);
 
 #endif

@@ -49,6 +49,7 @@ void gr_kernels_init(struct gr_kernels *table, unsigned flags)
     *table = (struct gr_kernels){0};
     gr_kernels_scalar(table);
 #if defined(__x86_64__)
+    /* In the order of gr_cpu_mask: the name of the last one stands for all that are in use. */
     static const struct {
         unsigned flag;
         void (*add)(struct gr_kernels *table);
@@ -57,8 +58,8 @@ void gr_kernels_init(struct gr_kernels *table, unsigned flags)
         {GR_CPU_AVXVNNI, gr_kernels_avxvnni},
         {GR_CPU_AVX512, gr_kernels_avx512},
         {GR_CPU_AVX512VNNI, gr_kernels_avx512vnni},
-        {GR_CPU_AVX512BF16, gr_kernels_avx512bf16},
         {GR_CPU_AVX512FP16, gr_kernels_avx512fp16},
+        {GR_CPU_AVX512BF16, gr_kernels_avx512bf16},
         {GR_CPU_AMX, gr_kernels_amx},
     };
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
@@ -67,7 +68,7 @@ void gr_kernels_init(struct gr_kernels *table, unsigned flags)
         }
     }
     if (table->attention != gr_scalar_attention && table->attention16 == gr_scalar_attention16) {
-        /* Slower than that fp32 one. */
+        /* The scalar set's is slower than fp32 attention on vectors. */
         table->attention16 = NULL;
         table->attention16_pack = NULL;
         table->attention16_run = NULL;

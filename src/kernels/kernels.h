@@ -47,6 +47,9 @@ enum gr_mat_format {
 const char *gr_format_name(enum gr_mat_format format);
 bool gr_format_find(const char *name, enum gr_mat_format *out);
 
+/* Weights as they are stored, multiplied in fp32. */
+static inline bool gr_mat_exact(enum gr_mat_format f) { return f == GR_MAT_F32 || f == GR_MAT_BF16; }
+
 /* k of one chunk: 16, 64, 32, 16, 32. */
 static inline int gr_row_chunk(enum gr_row_format f)
 {
@@ -78,14 +81,12 @@ static inline size_t gr_mat_k_bytes(enum gr_mat_format f)
 struct gr_mat {
     enum gr_mat_format format;
     int n, k;
-    int panels;        /* ceil(n / cols); gate/up matrices: ceil(n / 2 / (cols / 2)) */
-    const void *data;  /* 64-byte aligned */
-    const float *bias; /* [panels * cols], zeros when the layer has none; never NULL */
-    const float *
-        scale; /* I8, I16, F16: what a column's sums are multiplied with, [panels * cols]; F16: powers of two; else NULL */
-    const float *offset; /* I8: scale * sum of the column's weights, [panels * cols]; else NULL */
-    const float
-        *smooth; /* [k]: rows are multiplied with it before they are quantised, the weights were divided; NULL: none */
+    int panels;          /* ceil(n / cols); gate/up matrices: ceil(n / 2 / (cols / 2)) */
+    const void *data;    /* 64-byte aligned */
+    const float *bias;   /* [panels * cols], zeros when the layer has none; never NULL */
+    const float *scale;  /* [panels * cols] of a column's sums; I8, I16, F16 (powers of two); else NULL */
+    const float *offset; /* [panels * cols] I8: scale * sum of the column's weights; else NULL */
+    const float *smooth; /* [k] factors of the rows, which the weights were divided by; NULL: none */
 };
 static inline size_t gr_mat_panel_bytes(const struct gr_mat *w)
 {
@@ -250,8 +251,8 @@ void gr_kernels_avx2(struct gr_kernels *table);
 void gr_kernels_avxvnni(struct gr_kernels *table);
 void gr_kernels_avx512(struct gr_kernels *table);
 void gr_kernels_avx512vnni(struct gr_kernels *table);
-void gr_kernels_avx512bf16(struct gr_kernels *table);
 void gr_kernels_avx512fp16(struct gr_kernels *table);
+void gr_kernels_avx512bf16(struct gr_kernels *table);
 void gr_kernels_amx(struct gr_kernels *table);
 
 #endif

@@ -33,14 +33,14 @@ struct gr_encoded {
     float *state, *noise; /* [max_state], [horizon, max_action] */
     double *raw_state;    /* [state_dim]: relative actions are composed onto it */
     bool state_f64;
-    double ms;
+    double ms; /* that the encode took */
 };
 
-/* u8; the rest of e is the caller's. */
+/* Allocates u8; the caller sets the rest before the first run. GR_ERR_NOMEM. */
 enum gr_status gr_encoder_init(struct gr_encoder *e, struct gr_err *err);
 void gr_encoder_free(struct gr_encoder *e); /* what it owns */
 
-/* Memory for one request. */
+/* Memory for one request; free with gr_encoded_free. GR_ERR_NOMEM. */
 enum gr_status gr_encoder_space(const struct gr_encoder *e, struct gr_encoded **out, struct gr_err *err);
 /* Statuses of gr_policy_encode. Allocates nothing. */
 enum gr_status gr_encoder_run(struct gr_encoder *e, const struct gr_observation *obs, struct gr_encoded *out,

@@ -22,7 +22,8 @@ struct gr_golden {
 enum gr_status gr_golden_new(const struct gr_info *info, struct gr_golden *out, struct gr_err *err);
 void gr_golden_free(struct gr_golden *golden);
 
-/* What a golden belongs to: weights and the number formats they are served in, what the snapshot's files say about the embodiment, the observation. Borrows policy and observation. */
+/* What a golden belongs to: weights and the number formats they are served in, what the snapshot's files say about the embodiment, the
+ * observation. Borrows policy and observation. */
 enum { GR_GOLDEN_IDENTITY_BYTES = 160 };
 struct gr_golden_key {
     const struct gr_info *info;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * judge.h: is a chunk of approximate arithmetic close enough to the exact one, and the observations on which a device asks that
- * while it chooses number formats. Correlation and group pass are those of the design decisions, section "Terms". */
+ * while it chooses number formats. Correlation: Pearson's, over all values of both chunks side by side. */
 #ifndef GR_POLICY_JUDGE_H
 #define GR_POLICY_JUDGE_H
 
@@ -30,7 +30,7 @@ void gr_judge_group(const struct gr_config *c, int g, const float *exact_actions
 void gr_judge_chunks(const struct gr_config *c, const float *exact_actions, const float *actions, const float *exact,
                      const float *normalized, double pcc_min, struct gr_verdict *out);
 
-/* For gr_calibration.user. Zero-initialise, set encoder, free with gr_judge_free. */
+/* For gr_calibration.user. Zero-initialise, set encoder and cancel (both borrowed), free with gr_judge_free. */
 struct gr_judge {
     struct gr_encoder *encoder;
     const _Atomic bool *cancel;

@@ -176,6 +176,7 @@ static void plan_info(struct gr_policy *p)
     if (strcmp(plan->policy, "exact") == 0 || plan->n_tries == 0) {
         return;
     }
+    _Static_assert(sizeof info->fidelity / sizeof info->fidelity[0] == GR_PLAN_OBSERVATIONS, "as gr00t.h says");
     const struct gr_plan_try *chosen = &plan->tries[plan->n_tries - 1];
     info->n_fidelity = chosen->judged;
     for (int i = 0; i < chosen->judged; i++) {

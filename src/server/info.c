@@ -42,20 +42,6 @@ static void fidelity(struct gr_jw *w, const struct gr_info *info)
     gr_jw_end_array(w);
 }
 
-/* What multiplies how fast on this CPU: the reason for the 16-bit format. */
-static void peaks(struct gr_jw *w, const struct gr_plan *plan)
-{
-    gr_jw_put_array(w, "peaks");
-    for (int i = 0; plan != NULL && i < plan->n_peaks; i++) {
-        gr_jw_object(w);
-        gr_jw_put_string(w, "format", plan->peaks[i].format);
-        gr_jw_put_string(w, "isa", plan->peaks[i].isa);
-        gr_jw_put_milli(w, "gops", plan->peaks[i].gops);
-        gr_jw_end_object(w);
-    }
-    gr_jw_end_array(w);
-}
-
 static void stage(struct gr_jw *w, const struct gr_boot_facts *facts)
 {
     const struct gr_info *info = gr_policy_info(facts->policy);
@@ -69,7 +55,7 @@ static void stage(struct gr_jw *w, const struct gr_boot_facts *facts)
     gr_jw_put_string(w, "policy_asked", info->precision_asked);
     gr_jw_put_string(w, "policy_step", info->precision_step);
     gr_jw_put_string(w, "half", info->half);
-    peaks(w, gr_policy_plan(facts->policy));
+    gr_plan_put_peaks(w, gr_policy_plan(facts->policy));
     fidelity(w, info);
     gr_jw_put_object(w, "weights");
     gr_jw_put_int(w, "tensors", info->n_tensors);

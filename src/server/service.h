@@ -3,7 +3,8 @@
  * service.h: the routes and the life of the service: starting -> ok -> draining. Between HTTP and the policy:
  *
  *     on_head: path, method, key, type, length, state  ─► reply, or let the body come
- *     on_body: /predict ─► intake queue ─► intake thread: JSON, pictures, encoding ─► predict queue ─► predict thread: engine, reply
+ *     on_body: /predict ─► intake queue ─► intake thread: JSON, pictures, encoding ─► predict queue
+ *                                                                    ─► predict thread: engine, reply
  *
  * Both queues are first-in first-out and each has one thread, so requests are answered in the order of arrival; cfg.queue requests
  * may wait behind the one that runs or will run next. Bad requests are answered by the intake thread and never wait for the engine. GET routes are answered on the

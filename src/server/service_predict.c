@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * service_predict.c: a predict on its way: accepted on the network thread, read and encoded by the intake thread while the engine computes
- * the one before, computed and answered by the predict thread. Every accepted request leaves through gr_service_send exactly once, also when its client has gone, the engine
- * has failed or the service stops. */
+ * the one before, computed and answered by the predict thread. Every accepted request leaves through gr_service_send exactly once, also
+ * when its client has gone, the engine has failed or the service stops. */
 #include <stdlib.h>
 #include <string.h>
 

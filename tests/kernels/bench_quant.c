@@ -37,7 +37,7 @@ static void bench_gemm(int m, int n, int k, enum gr_mat_format format, enum gr_e
         const double before = check_sets[s].peak[format](), rate = 2e-9 * m * n * k / bench_median_s(run_gemm, &r);
         const double after = check_sets[s].peak[format](), peak = before > after ? before : after;
         printf("gemm       m %3d n %5d k %4d %-5s epilogue %d  %-10s %7.1f Gop/s  %5.1f %% of %.0f\n", m, n, k,
-               check_format_name[format], (int)epilogue, check_names[s], rate, 100.0 * rate / peak, peak);
+               gr_format_name(format), (int)epilogue, check_names[s], rate, 100.0 * rate / peak, peak);
         fflush(stdout);
     }
 }

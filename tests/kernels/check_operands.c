@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-const char *const check_format_name[GR_MAT_FORMATS] = {"f32", "bf16", "i8", "i16", "f16", "bf16p"};
-
 /* Bits as they stand in memory and the number they are. */
 struct number {
     uint16_t bits;

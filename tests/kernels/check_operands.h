@@ -36,8 +36,6 @@ struct check_acts {
     float *meant; /* [m, k] the packed numbers, before the row's scale and zero */
 };
 
-extern const char *const check_format_name[GR_MAT_FORMATS];
-
 /* gate_up: rows 0 .. n/2 - 1 of meant are gates, the rest ups. */
 struct check_weights check_make_weights(enum gr_mat_format format, int n, int k, int gate_up,
                                         enum check_operand_kind kind);

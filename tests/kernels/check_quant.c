@@ -54,7 +54,7 @@ static int is_integer(enum gr_mat_format f) { return f == GR_MAT_I8 || f == GR_M
 
 static void name_case(const struct product *c)
 {
-    check_case("m %d n %d k %d %s %s%s kind %d", c->m, c->n, c->k, check_format_name[c->format],
+    check_case("m %d n %d k %d %s %s%s kind %d", c->m, c->n, c->k, gr_format_name(c->format),
                epilogue_name[c->epilogue], c->override_bias ? " own bias" : "", (int)c->kind);
 }
 
@@ -278,7 +278,7 @@ static void independence(void)
             for (int m = 1; m <= 60; m = m < 14 ? m + 1 : m + 23) {
                 const int first = check_below(all.m - m + 1);
                 const size_t at = (size_t)first * (size_t)cols, count = (size_t)m * (size_t)cols;
-                check_case("m %d from row %d n %d k %d %s %s", m, first, all.n, all.k, check_format_name[all.format],
+                check_case("m %d from row %d n %d k %d %s %s", m, first, all.n, all.k, gr_format_name(all.format),
                            epilogue_name[all.epilogue]);
                 const struct gr_acts acts =
                     check_part_of_acts(&b.x.acts, first, m, SLOT_PART, SLOT_PART_SCALE, SLOT_PART_ZERO);

@@ -287,7 +287,7 @@ static void broken_rows(void)
         x[4 * k + where] = value;
         c.src.x = x;
         c.src.ldx = k;
-        check_case("%s, %g at %d", check_format_name[f], (double)value, where);
+        check_case("%s, %g at %d", gr_format_name(f), (double)value, where);
         for (int s = 0; s < check_set_count; s++) {
             if (!CHECK_OWN(s, pack_rows[c.format]) && !CHECK_OWN(s, gemm[f])) {
                 continue;
@@ -314,7 +314,7 @@ static void whole_products(void)
     static const struct {
         enum gr_mat_format format;
         double
-            bound; /* relative, over all outputs. U8: half a step of 1/255 of the range, uniform, is 0.5 % of these rows' size */
+            bound; /* relative, over all outputs. U8: half a step of 1/255 of the range is 0.5 % of these rows' size */
     } cases[] = {{GR_MAT_I8, 0.01}, {GR_MAT_I16, 5e-4}, {GR_MAT_F16, 3e-3}, {GR_MAT_BF16P, 3e-3}};
     for (int i = 0; i < 4 * 12; i++) {
         const enum gr_mat_format f = cases[i % 4].format;
@@ -325,7 +325,7 @@ static void whole_products(void)
         check_fill(x, (size_t)m * (size_t)k, FAMILY_NORMAL);
         c.src.x = x;
         c.src.ldx = c.ldx = k;
-        check_case("%s m %d n %d k %d", check_format_name[f], m, n, k);
+        check_case("%s m %d n %d k %d", gr_format_name(f), m, n, k);
         for (int s = 0; s < check_set_count; s++) {
             if (!CHECK_OWN(s, pack_rows[c.format]) && !CHECK_OWN(s, gemm[f])) {
                 continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * calibrate.c: the rows of the calibration predict. Each thread takes its share of the k of a product, so no two write to one place, and
+ * calibrate.c: the rows of the calibration predicts. Each thread takes its share of the k of a product, so no two write to one place, and
  * sums run over rows in order: same bits for any number of threads. */
 #include "device/cpu/calibrate.h"
 

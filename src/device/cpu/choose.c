@@ -10,9 +10,10 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "device/cpu/calibrate.h"
+#include "device/cpu/keys.h"
 #include "device/cpu/load.h"
 
-/* A matrix whose int8 error is this many times the median is an outlier of its network and gets 16 bits (kernels.md 3). */
+/* A matrix whose int8 error is this many times the median is an outlier of its network and gets 16 bits. */
 static const double OUTLIER = 3.0;
 
 struct variant {
@@ -55,6 +56,7 @@ static enum gr_status measure_peaks(struct chooser *c)
 {
     struct gr_plan *plan = &c->dev->plan;
     double gops[GR_MAT_FORMATS];
+    _Static_assert((int)GR_PLAN_PEAKS >= (int)GR_MAT_FORMATS, "a plan has room for the peaks of all formats");
     plan->n_peaks = 0;
     for (int f = 0; f < GR_MAT_FORMATS; f++) {
         gops[f] = c->dev->kernels.peak[f]();
@@ -64,8 +66,7 @@ static enum gr_status measure_peaks(struct chooser *c)
     }
     c->half = gr_recipe_half(gops);
     const char *asked = c->dev->cfg.half;
-    if (asked != NULL &&
-        (!gr_format_find(asked, &c->half) || c->half == GR_MAT_F32 || c->half == GR_MAT_BF16 || c->half == GR_MAT_I8)) {
+    if (asked != NULL && (!gr_format_find(asked, &c->half) || gr_mat_exact(c->half) || c->half == GR_MAT_I8)) {
         return gr_fail(c->err, GR_ERR_USAGE, "16-bit format \"%s\" is unknown, expected f16, bf16p or i16", asked);
     }
     strcpy(plan->half, gr_format_name(c->half));
@@ -111,11 +112,7 @@ static enum gr_status restore_exact(struct chooser *c, int i)
         return GR_OK;
     }
     c->dropped[i] = false;
-    GR_TRY(gr_cpu_pack(c->dev->pool, &e->pack, c->err));
-    for (int s = 0; s < e->pack.n_src; s++) {
-        gr_snapshot_done(c->w->snap, e->pack.src[s].w);
-    }
-    return GR_OK;
+    return gr_load_matrix(c->dev, c->w, e, c->err);
 }
 
 static enum gr_status make_variant(struct chooser *c, int i, enum gr_mat_format format)
@@ -236,7 +233,7 @@ static enum gr_status judge(struct chooser *c, bool all, struct gr_plan_try *t)
 
 static struct gr_plan_try *new_try(struct gr_plan *plan, const char *step)
 {
-    struct gr_plan_try *t = &plan->tries[plan->n_tries++]; /* the ladder is shorter than the table */
+    struct gr_plan_try *t = &plan->tries[plan->n_tries++]; /* recipe.c sees to it that the ladder is no longer */
     *t = (struct gr_plan_try){0};
     strcpy(t->step, step);
     return t;
@@ -244,10 +241,8 @@ static struct gr_plan_try *new_try(struct gr_plan *plan, const char *step)
 
 static enum gr_status climb(struct chooser *c, const struct gr_recipe **chosen)
 {
-    int n;
-    const struct gr_recipe *ladder = gr_recipe_ladder(&n);
     const bool automatic = strcmp(c->dev->cfg.policy, "auto") == 0;
-    *chosen = automatic ? ladder : gr_recipe_find(c->dev->cfg.policy);
+    *chosen = automatic ? gr_recipe_ladder() : gr_recipe_find(c->dev->cfg.policy);
     if (*chosen == NULL) {
         return gr_fail(c->err, GR_ERR_USAGE, "policy \"%s\" is unknown", c->dev->cfg.policy);
     }
@@ -311,7 +306,7 @@ static enum gr_status describe(struct gr_device *dev, const struct cpu_layout *l
     return GR_OK;
 }
 
-enum gr_status gr_plan_exact(struct gr_device *dev, const struct cpu_layout *l, struct gr_err *err)
+enum gr_status gr_choose_exact(struct gr_device *dev, const struct cpu_layout *l, struct gr_err *err)
 {
     return describe(dev, l, gr_recipe_find("exact"), NULL, err);
 }

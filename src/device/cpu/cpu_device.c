@@ -2,15 +2,14 @@
  *
  * cpu_device.c: the CPU device behind device.h: open, run a predict as one SPMD job, close. */
 #include "device/cpu/cpu_device.h"
-#include "device/cpu/load.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/mem.h"
+#include "device/cpu/load.h"
 
 static void close_device(struct gr_device *dev)
 {
@@ -41,7 +40,7 @@ static enum gr_status open_device(const struct gr_device_cfg *cfg, struct gr_dev
     }
     dev->cfg = *cfg;
     gr_kernels_init(&dev->kernels, cfg->cpu_flags);
-    /* AVX2 sums in another order than AVX-512: an independent check of it. Scalar would take minutes. */
+    /* AVX2 sums in another order than the wider sets: an independent check of them. Scalar would take minutes. */
     gr_kernels_init(&dev->reference, cfg->cpu_flags & GR_CPU_AVX2 ? GR_CPU_AVX2 : cfg->cpu_flags);
     enum gr_status status = gr_pool_new(cfg->threads, &dev->pool, err);
     if (status != GR_OK) {

@@ -39,8 +39,7 @@ struct cpu_dit_block {
     struct cpu_matrix out, ff1, ff2;
     bool cross, text; /* cross: attends to the backbone; text: to its text rows, else image rows */
     float *image_kv;  /* cross blocks that see the image: [image rows, 2D], once a request */
-    char *
-        packed; /* cross blocks, 16-bit attention: keys and values of each head as the kernel wants them, once a request */
+    char *packed;     /* cross blocks, 16-bit attention: packed keys and values of each head, once a request */
 };
 struct cpu_net {
     struct cpu_matrix patch, connector1, connector2;

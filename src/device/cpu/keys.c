@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * keys.c: what packed weights and plans on disk depend on, as text: a file with another key is not ours. */
+#include "device/cpu/keys.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cpu.h"
 #include "base/digest.h"
 #include "base/hash.h"
-#include "device/cpu/load.h"
 
 enum { DIMS_BYTES = 512, NAME_HEX = 32 };
 
@@ -46,7 +47,7 @@ void gr_key_packed(const struct gr_device *dev, const struct gr_dims *d, const s
         const int32_t f = (int32_t)l->entries[i].format;
         formats = gr_hash64(&f, sizeof f, formats + (uint64_t)i);
     }
-    /* Exact weights serve all cameras and groups of joints; what was rounded remembers the observation it was calibrated with. Kernels,
+    /* Exact weights serve all cameras and groups of joints; what was rounded remembers the observations it was calibrated with. Kernels,
      * because they compute constants and calibration rows. */
     const bool rounded = strcmp(step, "exact") != 0;
     (void)snprintf(out, GR_KEY_BYTES,

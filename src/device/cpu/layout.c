@@ -59,11 +59,11 @@ static enum gr_status list_vectors(struct lister *t, const struct gr_weights *w)
 /* ---- matrices ---- */
 
 struct role { /* what all matrices of a place in the network share */
-    enum gr_part part;
+    enum cpu_part part;
     int layer, layers, calls;
 };
 
-static struct role layer_of(enum gr_part part, int layer, int layers) { return (struct role){part, layer, layers, 1}; }
+static struct role layer_of(enum cpu_part part, int layer, int layers) { return (struct role){part, layer, layers, 1}; }
 
 /* Called "group.layer.name", or `name` alone. */
 static enum gr_status add_job(struct lister *t, struct cpu_matrix *m, const struct cpu_pack_job *job, int k,
@@ -111,23 +111,23 @@ static enum gr_status add_slot(struct lister *t, struct cpu_matrix *m, const str
 {
     const struct cpu_pack_job job = {.n_src = 1,
                                      .src = {{.w = &a->w, .b = &a->b, .per_slot = true, .slot = t->dev->cfg.slot}}};
-    return add_job(t, m, &job, k, (struct role){GR_PART_CODEC, 0, 1, calls}, NULL, name);
+    return add_job(t, m, &job, k, (struct role){CPU_PART_CODEC, 0, 1, calls}, NULL, name);
 }
 
 static enum gr_status list_vision(struct lister *t, const struct gr_weights *w)
 {
     struct cpu_net *net = &t->dev->net;
-    GR_TRY(add(t, &net->patch, &w->patch, layer_of(GR_PART_PATCH, 0, 1), NULL, "patch"));
+    GR_TRY(add(t, &net->patch, &w->patch, layer_of(CPU_PART_PATCH, 0, 1), NULL, "patch"));
     for (int i = 0; i < w->dims.vit.layers; i++) {
         const struct gr_vit_layer *v = &w->vit[i];
         struct cpu_vit_layer *n = &net->vit[i];
-        const struct role role = layer_of(GR_PART_VISION, i, w->dims.vit.layers);
+        const struct role role = layer_of(CPU_PART_VISION, i, w->dims.vit.layers);
         GR_TRY(add_stack(t, &n->qkv, &v->q, &v->k, &v->v, role, "vit", "qkv"));
         GR_TRY(add(t, &n->out, &v->out, role, "vit", "out"));
         GR_TRY(add(t, &n->fc1, &v->fc1, role, "vit", "fc1"));
         GR_TRY(add(t, &n->fc2, &v->fc2, role, "vit", "fc2"));
     }
-    const struct role role = layer_of(GR_PART_CONNECTOR, 0, 1);
+    const struct role role = layer_of(CPU_PART_CONNECTOR, 0, 1);
     GR_TRY(add(t, &net->connector1, &w->connector1, role, NULL, "connector1"));
     return add(t, &net->connector2, &w->connector2, role, NULL, "connector2");
 }
@@ -137,7 +137,7 @@ static enum gr_status list_language(struct lister *t, const struct gr_weights *w
     for (int i = 0; i < w->dims.llm.layers; i++) {
         const struct gr_llm_layer *v = &w->llm[i];
         struct cpu_llm_layer *n = &t->dev->net.llm[i];
-        const struct role role = layer_of(GR_PART_LLM, i, w->dims.llm.layers);
+        const struct role role = layer_of(CPU_PART_LLM, i, w->dims.llm.layers);
         GR_TRY(add_stack(t, &n->qkv, &v->q, &v->k, &v->v, role, "llm", "qkv"));
         GR_TRY(add(t, &n->o, &v->o, role, "llm", "o"));
         const struct cpu_pack_job job = {.n_src = 2,
@@ -159,7 +159,7 @@ static enum gr_status list_keys_values(struct lister *t, const struct gr_weights
             b->cross = i % 2 == 0;
             b->text = i % (2 * d->dit.text_every) == 0;
             if (b->cross && b->text == (text != 0)) {
-                GR_TRY(add_stack(t, &b->kv, &w->dit[i].k, &w->dit[i].v, NULL, layer_of(GR_PART_KV, i, d->dit.layers),
+                GR_TRY(add_stack(t, &b->kv, &w->dit[i].k, &w->dit[i].v, NULL, layer_of(CPU_PART_KV, i, d->dit.layers),
                                  "dit", "kv"));
             }
         }
@@ -182,14 +182,14 @@ static enum gr_status list_head(struct lister *t, const struct gr_weights *w)
     for (int i = 0; i < d->dit.layers; i++) {
         struct cpu_dit_block *b = &net->dit[i];
         const struct gr_dit_block *v = &w->dit[i];
-        const struct role role = {GR_PART_DIT, i, d->dit.layers, steps};
+        const struct role role = {CPU_PART_DIT, i, d->dit.layers, steps};
         GR_TRY(b->cross ? add(t, &b->q, &v->q, role, "dit", "q")
                         : add_stack(t, &b->q, &v->q, &v->k, &v->v, role, "dit", "q"));
         GR_TRY(add(t, &b->out, &v->out, role, "dit", "out"));
         GR_TRY(add(t, &b->ff1, &v->ff1, role, "dit", "ff1"));
         GR_TRY(add(t, &b->ff2, &v->ff2, role, "dit", "ff2"));
     }
-    const struct role role = {GR_PART_CODEC, 0, 1, steps};
+    const struct role role = {CPU_PART_CODEC, 0, 1, steps};
     GR_TRY(add(t, &net->proj_out2, &w->proj_out2, role, NULL, "proj_out2"));
     GR_TRY(add_slot(t, &net->decoder1, &w->decoder1, d->dit.out, steps, "decoder1"));
     return add_slot(t, &net->decoder2, &w->decoder2, d->dit.hidden, steps, "decoder2");
@@ -235,12 +235,10 @@ void gr_layout_free(struct cpu_layout *l)
 
 /* ---- places ---- */
 
-static bool is_exact(enum gr_mat_format f) { return f == GR_MAT_F32 || f == GR_MAT_BF16; }
-
 enum gr_status gr_layout_take(struct gr_store *s, const struct cpu_entry *e, enum gr_mat_format format,
                               struct gr_quant_parts *parts, struct gr_err *err)
 {
-    const bool exact = is_exact(format);
+    const bool exact = gr_mat_exact(format);
     const size_t columns = (size_t)gr_quant_panels(&e->exact, format) * (size_t)gr_mat_cols(format);
     *parts = (struct gr_quant_parts){0};
     GR_TRY(gr_store_take(s, exact ? e->pack.data_bytes : gr_quant_data_bytes(&e->exact, format), 1, "packed weights",
@@ -256,11 +254,12 @@ enum gr_status gr_layout_take(struct gr_store *s, const struct cpu_entry *e, enu
     return GR_OK;
 }
 
-struct gr_mat gr_layout_mat(const struct cpu_entry *e, enum gr_mat_format format, const struct gr_quant_parts *parts)
+/* e's matrix in its format with these parts; data need not be there yet. */
+static struct gr_mat mat_of(const struct cpu_entry *e, const struct gr_quant_parts *parts)
 {
     struct gr_mat m = e->exact;
-    m.format = format;
-    m.panels = gr_quant_panels(&e->exact, format);
+    m.format = e->format;
+    m.panels = gr_quant_panels(&e->exact, e->format);
     m.data = parts->data;
     m.bias = parts->bias;
     m.scale = parts->scale;
@@ -269,19 +268,21 @@ struct gr_mat gr_layout_mat(const struct cpu_entry *e, enum gr_mat_format format
     return m;
 }
 
-enum gr_status gr_layout_place(struct gr_device *dev, struct cpu_layout *l, struct gr_store *s, struct gr_err *err)
+/* Sets every pointer of the network into the store, or measures it (base NULL). */
+static enum gr_status place(struct gr_device *dev, struct cpu_layout *l, struct gr_store *s, struct gr_err *err)
 {
     dev->weights_bytes = 0;
     for (int i = 0; i < l->n; i++) {
         struct cpu_entry *e = &l->entries[i];
+        struct gr_quant_parts parts;
         e->at = s->at;
-        GR_TRY(gr_layout_take(s, e, e->format, &e->parts, err));
+        GR_TRY(gr_layout_take(s, e, e->format, &parts, err));
         e->bytes = s->at - e->at;
-        e->matrix->mat = gr_layout_mat(e, e->format, &e->parts);
+        e->matrix->mat = mat_of(e, &parts);
         dev->weights_bytes += (size_t)e->matrix->mat.panels * gr_mat_panel_bytes(&e->matrix->mat);
-        if (is_exact(e->format)) {
+        if (gr_mat_exact(e->format)) {
             e->exact = e->matrix->mat;
-            e->pack.bias = e->parts.bias;
+            e->pack.bias = parts.bias;
         }
     }
     l->matrices_end = s->at;
@@ -296,9 +297,9 @@ enum gr_status gr_layout_place(struct gr_device *dev, struct cpu_layout *l, stru
 enum gr_status gr_layout_store(struct gr_device *dev, struct cpu_layout *l, struct gr_store *s, struct gr_err *err)
 {
     struct gr_store measure = {.bytes = SIZE_MAX};
-    GR_TRY(gr_layout_place(dev, l, &measure, err));
+    GR_TRY(place(dev, l, &measure, err));
     gr_big_free(s->base, s->bytes);
     *s = (struct gr_store){.bytes = measure.at};
     GR_TRY(gr_big_alloc(s->bytes, "packed weights", &s->base, err));
-    return gr_layout_place(dev, l, s, err);
+    return place(dev, l, s, err);
 }

@@ -11,15 +11,14 @@
 
 struct cpu_entry { /* a matrix */
     char name[GR_PLAN_NAME_BYTES];
-    enum gr_part part;
+    enum cpu_part part;
     int layer, layers; /* of its part */
     struct cpu_matrix *matrix;
     struct gr_mat exact; /* packed without loss; data and bias NULL when only its dims are known */
     struct cpu_pack_job pack;
-    enum gr_mat_format format;   /* in which it is stored */
-    struct gr_quant_parts parts; /* where */
-    size_t at, bytes;            /* of all parts in the store */
-    int calls;                   /* products a predict does with it */
+    enum gr_mat_format format; /* in which it is stored */
+    size_t at, bytes;          /* of all parts in the store */
+    int calls;                 /* products a predict does with it */
 };
 struct cpu_vector {
     const struct gr_tensor *t;
@@ -42,11 +41,7 @@ void gr_layout_free(struct cpu_layout *l);
 /* The next parts of a matrix in `format`: data, bias, and what else the format has. */
 enum gr_status gr_layout_take(struct gr_store *s, const struct cpu_entry *e, enum gr_mat_format format,
                               struct gr_quant_parts *parts, struct gr_err *err);
-/* e's matrix in `format` with these parts; data need not be there yet. */
-struct gr_mat gr_layout_mat(const struct cpu_entry *e, enum gr_mat_format format, const struct gr_quant_parts *parts);
-/* Sets every pointer of the network into the store, or measures it (base NULL). */
-enum gr_status gr_layout_place(struct gr_device *dev, struct cpu_layout *l, struct gr_store *s, struct gr_err *err);
-/* A fresh, zeroed store of the size the layout needs, placed. What *s held before is freed. */
+/* A fresh, zeroed store of the size the layout needs; every pointer of the network goes into it. What *s held before is freed. */
 enum gr_status gr_layout_store(struct gr_device *dev, struct cpu_layout *l, struct gr_store *s, struct gr_err *err);
 
 #endif

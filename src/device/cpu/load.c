@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "device/cpu/choose.h"
 #include "device/cpu/constants.h"
+#include "device/cpu/keys.h"
 
 enum { READ_AHEAD = 6 /* matrices; some 60 MB at full size */ };
 
@@ -27,6 +28,16 @@ static void read_ahead(const struct cpu_layout *l, int i)
     }
 }
 
+enum gr_status gr_load_matrix(struct gr_device *dev, const struct gr_weights *w, const struct cpu_entry *e,
+                              struct gr_err *err)
+{
+    GR_TRY(gr_cpu_pack(dev->pool, &e->pack, err));
+    for (int s = 0; s < e->pack.n_src; s++) {
+        gr_snapshot_done(w->snap, e->pack.src[s].w);
+    }
+    return GR_OK;
+}
+
 static enum gr_status pack_matrices(struct gr_device *dev, const struct gr_weights *w, const struct cpu_layout *l,
                                     struct gr_err *err)
 {
@@ -36,10 +47,7 @@ static enum gr_status pack_matrices(struct gr_device *dev, const struct gr_weigh
     for (int i = 0; i < l->n; i++) {
         const struct cpu_entry *e = &l->entries[i];
         read_ahead(l, i + READ_AHEAD);
-        GR_TRY(gr_cpu_pack(dev->pool, &e->pack, err));
-        for (int s = 0; s < e->pack.n_src; s++) {
-            gr_snapshot_done(w->snap, e->pack.src[s].w);
-        }
+        GR_TRY(gr_load_matrix(dev, w, e, err));
         if (dev->cfg.progress != NULL) {
             dev->cfg.progress(dev->cfg.progress_user, "pack weights", e->at + e->bytes, l->matrices_end);
         }
@@ -113,8 +121,7 @@ static bool apply_plan(const struct gr_plan *plan, struct cpu_layout *l)
         if (strcmp(plan->matrices[i].name, l->entries[i].name) != 0 || !gr_format_find(plan->matrices[i].format, &f)) {
             return false;
         }
-        const bool exact = f == GR_MAT_F32 || f == GR_MAT_BF16;
-        if (exact && f != l->entries[i].exact.format) {
+        if (gr_mat_exact(f) && f != l->entries[i].exact.format) {
             return false;
         }
         l->entries[i].format = f;
@@ -160,9 +167,7 @@ enum gr_status gr_cpu_find_plan(const struct gr_device_cfg *cfg, const struct gr
     gr_kernels_init(&kernels, cfg->cpu_flags);
     gr_key_plan(cfg, dims, kernels.isa, key);
     GR_TRY(gr_plan_path(cfg->cache_dir, key, path, err));
-    GR_TRY(gr_plan_read(path, key, out, err));
-    out->kept = true;
-    return GR_OK;
+    return gr_plan_read(path, key, out, err);
 }
 
 /* ---- load ---- */
@@ -179,7 +184,7 @@ static enum gr_status load(struct gr_device *dev, const struct gr_weights *w, co
         if (!found) {
             gr_load_keep(dev, l, "exact");
         }
-        return gr_plan_exact(dev, l, err);
+        return gr_choose_exact(dev, l, err);
     }
     GR_TRY(load_chosen(dev, l, &found, err));
     return found ? GR_OK : gr_choose(dev, w, calibration, l, err);

@@ -6,18 +6,19 @@
 
 #include "device/cpu/layout.h"
 
-/* The load of device.h. */
+/* The load and the find_plan of device.h. */
 enum gr_status gr_cpu_load(struct gr_device *dev, const struct gr_weights *w, const struct gr_calibration *calibration,
                            struct gr_err *err);
 enum gr_status gr_cpu_find_plan(const struct gr_device_cfg *cfg, const struct gr_dims *dims, struct gr_plan *out,
                                 struct gr_err *err);
 
-/* Keys of what is kept on disk: all that its content depends on, as text. */
-enum { GR_KEY_BYTES = GR_CACHE_KEY_BYTES };
-void gr_key_plan(const struct gr_device_cfg *cfg, const struct gr_dims *d, const char *isa, char out[GR_KEY_BYTES]);
-void gr_key_packed(const struct gr_device *dev, const struct gr_dims *d, const struct cpu_layout *l, const char *step,
-                   char out[GR_KEY_BYTES]);
-/* dir/plan-<hash of key>.json */
-enum gr_status gr_plan_path(const char *dir, const char *key, char out[GR_PATH_BYTES], struct gr_err *err);
+/* Exact network into dev->store; *warm: from the cache. */
+enum gr_status gr_load_exact(struct gr_device *dev, const struct gr_weights *w, struct cpu_layout *l, bool *warm,
+                             struct gr_err *err);
+/* Packs one exact matrix to its place and gives the checkpoint's pages back. */
+enum gr_status gr_load_matrix(struct gr_device *dev, const struct gr_weights *w, const struct cpu_entry *e,
+                              struct gr_err *err);
+/* Stores dev->store under the key of the layout's formats and `step`. */
+void gr_load_keep(struct gr_device *dev, const struct cpu_layout *l, const char *step);
 
 #endif

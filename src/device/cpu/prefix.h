@@ -33,8 +33,8 @@ struct cpu_prefixes {
 
 enum gr_status gr_prefix_init(struct gr_device *dev, struct gr_err *err);
 void gr_prefix_free(struct gr_device *dev);
-/* The entry to compute with and in *rows how many rows at its front are valid for these ids; without a match the entry that was not used
- * longest, emptied. n: tokens before the first image; fresh: take nothing from earlier predicts. */
+/* The entry to compute with and in *rows how many rows at its front are valid for these ids; without a match the least recently
+ * used entry, emptied. n: tokens before the first image; fresh: take nothing from earlier predicts. */
 struct cpu_prefix *gr_prefix_take(struct gr_device *dev, const int32_t *ids, int n, bool fresh, int *rows);
 /* The rows of a finished predict become valid. */
 void gr_prefix_keep(struct cpu_prefix *entry, const int32_t *ids, int n);

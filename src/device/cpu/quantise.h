@@ -19,11 +19,7 @@
 
 enum { GR_QUANT_ROWS = 384 /* calibration rows that are kept of a matrix */ };
 
-/* The error on rows that were not calibrated with is flat between 0.01 and 0.1: less fits the noise of the calibration rows, 1 gives
- * away half of the gain where rows share a few directions. */
-#define GR_QUANT_DAMPING 0.05
-
-/* What went into a product during the calibration predict: normalised rows, as the product saw them. Owned by the caller. */
+/* What went into a product during the calibration predicts: normalised rows, as the product saw them. Owned by the caller. */
 struct gr_quant_rows {
     int n, k;
     const float *x;       /* [n, k], a sample of all rows, n <= GR_QUANT_ROWS */
@@ -43,7 +39,6 @@ struct gr_quantiser {
     const struct gr_kernels *kernels; /* for feedback and error; another set may round a few weights differently */
     void *const *scratch; /* [threads] the larger of gr_gemm_scratch_bytes(GR_QUANT_ROWS), gr_row_scratch_bytes(k) */
     bool smooth, feedback, bias; /* I8 only: the three steps; the rest is rounded to nearest */
-    double damping;              /* lambda of feedback.h: times the mean |x|^2 of a row; 0: GR_QUANT_DAMPING */
 };
 
 /* Bytes of data, and floats of scale, offset, smooth, bias, that format needs for a matrix of these dims. panels is set for `format`. */

@@ -5,9 +5,11 @@
 
 #include <string.h>
 
-enum { FULL_VISION = 27, FULL_LLM = 16 };
+#include "device/plan.h"
 
-/* The order is that of measured time; each step adds 16-bit layers to the one before. */
+enum { FULL_VISION = 27, FULL_LLM = 16 }; /* layers of the published network */
+
+/* The order is that of measured time. A step between two names adds 16-bit layers to the step before it. */
 static const struct gr_recipe ladder[] = {
     {.policy = "fastest", .step = "fastest"},
     {.policy = "mixed", .step = "mixed", .llm = 4, .connector = true, .guard = true},
@@ -45,11 +47,9 @@ static const struct gr_recipe ladder[] = {
     {.policy = "exact", .step = "exact", .exact = true},
 };
 
-const struct gr_recipe *gr_recipe_ladder(int *n)
-{
-    *n = sizeof ladder / sizeof ladder[0];
-    return ladder;
-}
+_Static_assert(sizeof ladder / sizeof ladder[0] <= GR_PLAN_TRIES_MAX, "a plan has room for all tries");
+
+const struct gr_recipe *gr_recipe_ladder(void) { return ladder; }
 
 const struct gr_recipe *gr_recipe_find(const char *policy)
 {
@@ -64,28 +64,28 @@ const struct gr_recipe *gr_recipe_find(const char *policy)
 /* Layer of a network with `layers` of them lies within the first `prefix` of `full`. */
 static bool within(int layer, int layers, int prefix, int full) { return layer * full < prefix * layers; }
 
-enum gr_mat_format gr_recipe_format(const struct gr_recipe *r, enum gr_mat_format half, enum gr_part part, int layer,
+enum gr_mat_format gr_recipe_format(const struct gr_recipe *r, enum gr_mat_format half, enum cpu_part part, int layer,
                                     int layers)
 {
     bool wide = false;
     switch (part) {
-    case GR_PART_PATCH: /* fractions of a per cent of the time, and everything passes through them */
-    case GR_PART_CODEC:
+    case CPU_PART_PATCH: /* fractions of a per cent of the time, and everything passes through them */
+    case CPU_PART_CODEC:
         wide = true;
         break;
-    case GR_PART_VISION:
+    case CPU_PART_VISION:
         wide = within(layer, layers, r->vision, FULL_VISION);
         break;
-    case GR_PART_CONNECTOR:
+    case CPU_PART_CONNECTOR:
         wide = r->connector;
         break;
-    case GR_PART_LLM:
+    case CPU_PART_LLM:
         wide = within(layer, layers, r->llm, FULL_LLM);
         break;
-    case GR_PART_KV:
+    case CPU_PART_KV:
         wide = r->kv;
         break;
-    case GR_PART_DIT:
+    case CPU_PART_DIT:
         wide = r->dit;
         break;
     }

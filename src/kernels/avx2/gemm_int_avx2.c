@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm_int_avx2.c: integer products on 256-bit registers. The order of the loops is that of gemm_avx2.c; here too each weight is read from memory once.
- * Without VNNI int8 runs as int16: vpmaddubsw would saturate, so the bytes of a dword are split into its even and its odd ones, weights
+ * gemm_int_avx2.c: integer products on 256-bit registers. The order of the loops is that of gemm_avx2.c; here too each weight is read
+ * from memory once. Without VNNI int8 runs as int16: vpmaddubsw would saturate, so the bytes of a dword are split into its even and its odd ones, weights
  * with their sign, and vpmaddwd multiplies the pairs. AVX-VNNI shares the loops with instructions of its own. */
 #include "kernels/avx2/avx2.h"
 

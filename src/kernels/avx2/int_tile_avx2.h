@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * int_tile_avx2.h: the inner loop of integer products on 256-bit registers: 6 rows x 16 or 3 rows x 32 columns of int32 sums, one dword of a row against a
- * dword of each column a step. Before it is included, the file defines what a step does:
+ * int_tile_avx2.h: the inner loop of integer products on 256-bit registers: 6 rows x 16 or 3 rows x 32 columns of int32 sums, one dword
+ * of a row against a dword of each column a step. Before it is included, the file defines what a step does:
  *   GR_AVX2_INLINE __m256i int_step(const int kind, __m256i sum, __m256i x, __m256i w)
  *   GR_AVX2_INLINE __m256i int_step_memory(const int kind, __m256i sum, __m256i x, const char *w)   w takes no register */
 #ifndef GR_KERNELS_AVX2_INT_TILE_AVX2_H

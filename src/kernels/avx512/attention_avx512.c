@@ -45,32 +45,13 @@ GR_INLINE void product(const int rows, const int nc, const float *a, const float
     }
 }
 
-#define ROWS_CASE(n)                          \
-    case n:                                   \
-        if (nc == 2) {                        \
-            product(n, 2, a, w, k, out, ldo); \
-        } else {                              \
-            product(n, 1, a, w, k, out, ldo); \
-        }                                     \
-        break;
-
 static __attribute__((noinline)) void product_rows(int rows, int nc, const float *a, const float *w, int k, float *out,
                                                    int ldo)
 {
-    switch (rows) {
-        ROWS_CASE(1)
-        ROWS_CASE(2)
-        ROWS_CASE(3)
-        ROWS_CASE(4)
-        ROWS_CASE(5)
-        ROWS_CASE(6)
-        ROWS_CASE(7)
-        ROWS_CASE(8)
-        ROWS_CASE(9)
-        ROWS_CASE(10)
-        ROWS_CASE(11)
-        ROWS_CASE(12)
-        ROWS_CASE(13)
+    if (nc == 2) {
+        GR_ROWS_SWITCH(rows, product, 2, a, w, k, out, ldo)
+    } else {
+        GR_ROWS_SWITCH(rows, product, 1, a, w, k, out, ldo)
     }
 }
 

@@ -95,18 +95,4 @@ GR_INLINE __m512 exp_ps(__m512 x)
     return _mm512_scalef_ps(p, n);
 }
 
-/* y / (1 + e^-y) */
-GR_INLINE __m512 silu_ps(__m512 y)
-{
-    __m512 e = exp_ps(_mm512_sub_ps(_mm512_setzero_ps(), y));
-    return _mm512_div_ps(y, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
-}
-
-/* tanh GELU through the identity 0.5 (1 + tanh u) = 1 / (1 + e^-2u), u = sqrt(2/pi) (y + 0.044715 y^3). */
-GR_INLINE __m512 gelu_tanh_ps(__m512 y)
-{
-    __m512 cubic = _mm512_fmadd_ps(_mm512_mul_ps(y, y), _mm512_set1_ps(-0.0713548163f), _mm512_set1_ps(-1.59576912f));
-    return _mm512_div_ps(y, _mm512_add_ps(_mm512_set1_ps(1.0f), exp_ps(_mm512_mul_ps(y, cubic))));
-}
-
 #endif

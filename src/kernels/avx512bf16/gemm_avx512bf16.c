@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * gemm_avx512bf16.c: bf16 products with vdpbf16ps; the loops are those of block_avx512.h.
- * The instruction adds the products of an odd and an even k to a float, each of the two additions rounded to nearest even with denormal inputs and
- * results taken as zero, whatever MXCSR says; products of two bf16 are exact in float. A block of up to 24 chunks (768 k) starts its own sums, so
- * that the error of a row is at most (768 + k_pad / 768) 2^-24 sum |a w|. NaN and infinity propagate. */
+ * The instruction adds the products of an odd and an even k to a float, each of the two additions rounded to nearest even with
+ * denormal inputs and results taken as zero, whatever MXCSR says; products of two bf16 are exact in float. A block of up to 24
+ * chunks (768 k) starts its own sums, so that the error of a row is at most (768 + k_pad / 768) 2^-24 sum |a w|. NaN and infinity
+ * propagate. */
 #include <immintrin.h>
 
 typedef __m512 gr_sum;

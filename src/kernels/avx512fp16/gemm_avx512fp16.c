@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * gemm_avx512fp16.c: half products with vfmadd231ph, panels of 64 columns; the loops are those of block_avx512.h.
- * Half sums go to float every 8 chunks (128 k): the multiply-adds round to 11 bits once a k, so that a row is off by some 2e-3 of its size, as with bf16 rows,
- * while a row that is scaled to [4, 8) stays far below the largest half, 65504. NaN and infinity propagate. */
+ * Half sums go to float every 8 chunks (128 k): the multiply-adds round to 11 bits once a k, so that a row is off by some 2e-3 of
+ * its size, as with bf16 rows, while a row that is scaled to [4, 8) stays far below the largest half, 65504. NaN and infinity
+ * propagate. */
 #include <immintrin.h>
 
 typedef __m512h gr_sum;

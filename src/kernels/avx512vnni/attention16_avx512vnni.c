@@ -221,32 +221,13 @@ GR_INLINE void product(const int rows, const int groups, const int32_t *a, const
     }
 }
 
-#define ROWS_CASE(n)                         \
-    case n:                                  \
-        if (groups == 2) {                   \
-            product(n, 2, a, w, pairs, out); \
-        } else {                             \
-            product(n, 1, a, w, pairs, out); \
-        }                                    \
-        break;
-
 static __attribute__((noinline)) void multiply(int rows, int groups, const int32_t *a, const int32_t *w, int pairs,
                                                int32_t *out)
 {
-    switch (rows) {
-        ROWS_CASE(1)
-        ROWS_CASE(2)
-        ROWS_CASE(3)
-        ROWS_CASE(4)
-        ROWS_CASE(5)
-        ROWS_CASE(6)
-        ROWS_CASE(7)
-        ROWS_CASE(8)
-        ROWS_CASE(9)
-        ROWS_CASE(10)
-        ROWS_CASE(11)
-        ROWS_CASE(12)
-        ROWS_CASE(13)
+    if (groups == 2) {
+        GR_ROWS_SWITCH(rows, product, 2, a, w, pairs, out)
+    } else {
+        GR_ROWS_SWITCH(rows, product, 1, a, w, pairs, out)
     }
 }
 
