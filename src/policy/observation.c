@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = GR_SAMPLE_SIDE, THINGS = 7, HORIZON_ROW = 96, GRAIN = 9 };
+enum { SIDE = GR_SAMPLE_SIDE, THINGS = 7, FARTHEST = 104 /* row of things */, GRAIN = 9 };
 
 /* splitmix64: the same stream on every machine. */
 static uint64_t draw(uint64_t *s)
@@ -23,18 +23,24 @@ static int between(uint64_t *s, int lo, int hi) { return lo + (int)(draw(s) % (u
 
 static uint8_t clamp_u8(int v) { return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v); }
 
-/* Wall above, table with a grain of wood below, both shaded. */
+/* Wall above, table with a grain of wood below, both shaded. Colours, light, grain and the edge of the table differ from picture to
+ * picture: what is calibrated on one must not be judged on its twin. */
 static void draw_scene(uint64_t *s, uint8_t *rgb)
 {
-    static const int wall[3] = {206, 208, 200}, table[3] = {150, 112, 74};
-    int tint = between(s, -14, 14);
+    const int edge = between(s, 56, 160), grain = between(s, 3, 23), depth = between(s, 2, 18);
+    const int light_x = between(s, -32, 32), light_y = between(s, -32, 32);
+    int wall[3], table[3];
+    for (int c = 0; c < 3; c++) {
+        wall[c] = between(s, 90, 225);
+        table[c] = between(s, 40, 185);
+    }
     for (int y = 0; y < SIDE; y++) {
         for (int x = 0; x < SIDE; x++) {
-            bool above = y < HORIZON_ROW;
-            int shade =
-                above ? (y - HORIZON_ROW / 2) / 4 - x / 16 : (y - HORIZON_ROW) / 5 + ((x * 5 + y * 3) / 16 % 2) * 6;
+            const bool above = y < edge;
+            const int light = (x - SIDE / 2) * light_x / (SIDE / 2) + (y - SIDE / 2) * light_y / (SIDE / 2);
+            const int wood = above ? 0 : ((x * 5 + y * 3) / grain % 2) * depth;
             for (int c = 0; c < 3; c++) {
-                rgb[(y * SIDE + x) * 3 + c] = clamp_u8((above ? wall : table)[c] + shade + tint);
+                rgb[(y * SIDE + x) * 3 + c] = clamp_u8((above ? wall : table)[c] + light + wood);
             }
         }
     }
@@ -71,7 +77,7 @@ void gr_sample_picture(int k, int view, uint8_t *rgb)
         }
         int radius = between(&s, 7, 21);
         bool round = between(&s, 0, 2) != 0;
-        int x = between(&s, 12, SIDE - 12), y = between(&s, HORIZON_ROW + 8, SIDE - 12);
+        int x = between(&s, 12, SIDE - 12), y = between(&s, FARTHEST, SIDE - 12);
         draw_thing(x, y, radius, round, color, rgb);
     }
     for (int i = 0; i < SIDE * SIDE * 3; i++) {
