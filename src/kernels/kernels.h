@@ -21,7 +21,9 @@
 
 enum { GR_PANEL = 32, GR_PANEL_MAX = 64, GR_TILE_ROWS = 13, GR_CHUNK = 16, GR_CHUNK_BYTES = 64 };
 
-enum { GR_F16_LEAST_EXPONENT = -66 }; /* of a row's scale */
+enum { GR_I8_DEPTH = INT32_MAX / (255 * 127) }; /* largest k of an int8 product: its sums fit int32 */
+enum { GR_F16_LEAST_EXPONENT = -66 };           /* of a row's scale */
+enum { GR_ATTENTION16_WIDTH = 512 };            /* widest head of attention on 16-bit operands */
 
 /* Formats of packed rows: [tile][chunk][row][64 bytes]. */
 enum gr_row_format {
@@ -188,7 +190,7 @@ struct gr_attention {
     float scale;
 };
 
-/* Attention on 16-bit operands: relative error about 1e-3, integer sums that cannot overflow whatever the data (d <= 512).
+/* Attention on 16-bit operands: relative error about 1e-3, integer sums that cannot overflow whatever the data (d <= GR_ATTENTION16_WIDTH).
  *   q, k  12 bits, one scale a row: scale = max |x| / 2047, at least 1e-30; rint(x * (2047 / max |x|)). q's sign is that of a.scale.
  *   v     the same, one scale a column
  *   p     rint(8191 e^(y - max y)) for the scores y of a row; at most 128 keys a sum: 128 * 8192 * 2047 < 2^31

@@ -71,6 +71,18 @@ def sizes_no_checkpoint_has_load_and_every_set_agrees():
 
 
 @t.test
+def more_steps_than_rows_a_calibration_keeps_are_measured_too():
+    small = dict(l_hidden=8, l_mlp=8, l_head=4, l_heads=1, l_kv=1, l_layers=1, v_hidden=8, v_mlp=8, v_layers=1, v_heads=1, d_layers=2, d_width=4,
+                 d_heads=1, d_head=4, d_hidden=8, d_out=4, steps=200)
+    model, cache = odd("steps", **small), os.path.join(t.TMP, "steps-cache")
+    t.done(t.predict("--policy", "fastest", "--cache", cache, model=model))
+    formats = json.loads(t.done(t.gr00t("inspect", model, "--policy", "fastest", "--cache", cache, "--json")).out)["formats"]
+    assert formats["matrices"]
+    for m in formats["matrices"]:
+        assert 0 <= m["error"] < 1, m
+
+
+@t.test
 def a_config_with_fewer_layers_than_the_snapshot_exits_4():
     def fewer(part, key):
         return t.snapshot("fewer", config__json=t.edit_json(lambda d: part(d).update({key: 1})))

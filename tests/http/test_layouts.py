@@ -5,9 +5,14 @@
 In and out as serving.py says.
 """
 import json
+import os
+import sys
 
 import serving as s
 from serving import base, test
+
+sys.path.insert(0, os.path.join(s.HERE, "..", "cli"))
+import odd_snapshots  # noqa: E402
 
 
 def longest(server, n):
@@ -53,6 +58,16 @@ def auto():
         assert r.json()["layout"] == "auto", str(r)
         r = server.post(base(instruction=longest(server, 400))).is_(200)
         assert r.json()["prompt_tokens"] == 400, str(r)
+
+
+@test("", "an action head with more rows than the layout has tokens, and wider heads than 16-bit attention takes")
+def long_horizon():
+    small = dict(v_hidden=8, v_mlp=8, v_layers=1, l_hidden=8, l_mlp=8, l_layers=1, l_heads=1, l_kv=1, l_head=4, d_layers=2, d_heads=1,
+                 d_hidden=8, d_out=8, steps=1)
+    for policy, width in (("exact", 512), ("mixed", 576)):
+        model = odd_snapshots.make(s.path("horizon-" + policy), s.DEMO, **small, horizon=1024, max_seq=1024, d_width=width, d_head=width)
+        with s.serve("--threads", 1, "--policy", policy, "--cache", "off", model=model) as server:
+            server.post(base()).is_(200)
 
 
 def two_cameras(name):

@@ -21,7 +21,8 @@ static enum gr_status place(const struct cpu_layout *l, struct cpu_capture *c, s
         GR_TRY(gr_store_floats(&c->store, k, 1, "calibration rows", &r->mean, err));
         GR_TRY(gr_store_take(&c->store, k, sizeof *r->sum, "calibration rows", &sum, err));
         r->sum = sum;
-        r->quota = GR_QUANT_ROWS / (GR_PLAN_CALIBRATIONS * l->entries[i].calls);
+        const int quota = GR_QUANT_ROWS / (GR_PLAN_CALIBRATIONS * l->entries[i].calls);
+        r->quota = quota > 0 ? quota : 1; /* more products than rows: those of the first */
         r->rows = (struct gr_quant_rows){.k = (int)k, .x = r->x, .largest = r->largest, .mean = r->mean};
     }
     return GR_OK;

@@ -199,7 +199,7 @@ static enum gr_status use(struct chooser *c, const struct gr_recipe *r)
 {
     for (int i = 0; i < c->l->n; i++) {
         struct cpu_entry *e = &c->l->entries[i];
-        e->format = gr_recipe_format(r, c->half, e->part, e->layer, e->layers);
+        e->format = e->exact.k > GR_I8_DEPTH ? c->half : gr_recipe_format(r, c->half, e->part, e->layer, e->layers);
     }
     GR_TRY(make_variants(c));
     if (r->guard) {
@@ -208,7 +208,7 @@ static enum gr_status use(struct chooser *c, const struct gr_recipe *r)
     for (int i = 0; i < c->l->n; i++) {
         c->l->entries[i].matrix->mat = variant_of(c, i, c->l->entries[i].format)->mat;
     }
-    c->dev->net.attention16 = true;
+    c->dev->net.attention16 = gr_load_attention16(&c->dev->dims);
     gr_prefix_clear(c->dev);
     return GR_OK;
 }

@@ -92,6 +92,11 @@ void gr_load_keep(struct gr_device *dev, const struct cpu_layout *l, const char 
     }
 }
 
+bool gr_load_attention16(const struct gr_dims *dims)
+{
+    return dims->vit.hidden / dims->vit.heads <= GR_ATTENTION16_WIDTH && dims->dit.head_dim <= GR_ATTENTION16_WIDTH;
+}
+
 enum gr_status gr_load_exact(struct gr_device *dev, const struct gr_weights *w, struct cpu_layout *l, bool *warm,
                              struct gr_err *err)
 {
@@ -149,7 +154,7 @@ static enum gr_status load_chosen(struct gr_device *dev, struct cpu_layout *l, b
         GR_TRY(read_packed(dev, l, dev->plan.step, found, err));
     }
     if (*found) {
-        dev->net.attention16 = strcmp(dev->plan.policy, "exact") != 0;
+        dev->net.attention16 = strcmp(dev->plan.policy, "exact") != 0 && gr_load_attention16(&dev->dims);
     } else {
         gr_plan_free(&dev->plan);
     }

@@ -12,6 +12,8 @@ enum gr_status gr_cpu_load(struct gr_device *dev, const struct gr_weights *w, co
 enum gr_status gr_cpu_find_plan(const struct gr_device_cfg *cfg, const struct gr_dims *dims, struct gr_plan *out,
                                 struct gr_err *err);
 
+/* Whether the heads are narrow enough for attention on 16-bit operands. */
+bool gr_load_attention16(const struct gr_dims *dims);
 /* Exact network into dev->store; *warm: from the cache. */
 enum gr_status gr_load_exact(struct gr_device *dev, const struct gr_weights *w, struct cpu_layout *l, bool *warm,
                              struct gr_err *err);

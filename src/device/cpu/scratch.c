@@ -63,7 +63,7 @@ static struct extent measure(const struct gr_device *dev)
     grow(&e, images * (size_t)d->vit.patches, V, 3 * GR_PATCH * GR_PATCH, V, 3 * GR_PATCH * GR_PATCH, 1, 1);
     grow(&e, S, L, Q + 2 * K, Q, (size_t)d->llm.mlp, dev->cfg.max_tokens, d->llm.head_dim);
     grow(&e, (size_t)d->dit.horizon + 1, max_of(D, narrow), max_of(3 * D, narrow), max_of(D, narrow),
-         max_of((size_t)d->dit.mlp, D), 1, d->dit.head_dim);
+         max_of((size_t)d->dit.mlp, D), d->dit.horizon + 1, d->dit.head_dim);
     grow(&e, 1, (size_t)d->dit.max_state, 1, 1, 1, 1, 1);
     /* Constants at load: one row a step; the time channels are packed too and may be wider than anything else here. */
     const size_t C = (size_t)d->dit.time_channels;
