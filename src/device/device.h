@@ -16,19 +16,19 @@
 struct gr_device;
 
 struct gr_device_cfg {
-    int threads;                /* >= 1 */
-    unsigned cpu_flags;         /* enum gr_cpu_flags the kernels may use */
-    int max_images;             /* frames of one observation */
-    int max_tokens;             /* longest sequence S */
-    int slot;                   /* embodiment slot of the per-embodiment layers */
-    int32_t image_token;        /* id whose rows are replaced by image tokens */
-    const char *cache_dir;      /* folder for packed weights; NULL: none */
-    const char *weights_digest; /* hex, part of the cache's key; set when cache_dir is */
-    const char *config_digest;  /* hex, of what else the chunks of a calibration depend on; beside weights_digest */
-    const char *policy;         /* "auto", "exact", "high", "balanced", "fast", "mixed", "fastest" */
-    const char *half;           /* 16-bit format to use: "f16", "bf16p", "i16"; NULL: the fastest measured */
-    bool remeasure;             /* ignore a stored plan */
-    bool no_prefix_cache;       /* compute the rows before the image anew in every predict */
+    int threads;                    /* >= 1 */
+    unsigned cpu_flags;             /* enum gr_cpu_flags the kernels may use */
+    int max_images;                 /* frames of one observation */
+    int max_tokens;                 /* longest sequence S */
+    int slot;                       /* embodiment slot of the per-embodiment layers */
+    int32_t image_token;            /* id whose rows are replaced by image tokens */
+    const char *cache_dir;          /* folder for packed weights; NULL: none */
+    const char *weights_digest;     /* hex, part of the cache's key; set when cache_dir is */
+    const char *calibration_digest; /* hex, of what else the chunks of a calibration depend on; beside weights_digest */
+    const char *policy;             /* "auto", "exact", "high", "balanced", "fast", "mixed", "fastest" */
+    const char *half;               /* 16-bit format to use: "f16", "bf16p", "i16"; NULL: the fastest measured */
+    bool remeasure;                 /* ignore a stored plan */
+    bool no_prefix_cache;           /* compute the rows before the image anew in every predict */
     gr_progress_fn progress;
     void *progress_user;
 };

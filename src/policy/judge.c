@@ -79,22 +79,44 @@ void gr_judge_chunks(const struct gr_config *c, const float *exact_actions, cons
 
 /* ---- observations ---- */
 
-/* The longest beginning of the sample's instruction that a small layout has room for: words, then characters. */
-static enum gr_status encode_sample(struct gr_encoder *e, struct gr_sample *sample, struct gr_encoded *out,
-                                    struct gr_err *err)
+/* The longest beginning of a built-in instruction that a small layout has room for: words, then characters. */
+static enum gr_status fit(struct gr_prompt *prompt, char *instruction, struct gr_prompt_ids *ids, struct gr_err *err)
 {
-    enum gr_status status;
-    for (size_t n = strlen(sample->instruction);;) {
-        struct gr_prompt_ids ids;
-        status = gr_prompt_encode(e->prompt, sample->instruction, &ids, err);
+    for (size_t n = strlen(instruction);;) {
+        const enum gr_status status = gr_prompt_encode(prompt, instruction, ids, err);
         if (status != GR_ERR_INPUT || n <= 1) {
-            break;
+            return status;
         }
-        const char *space = strrchr(sample->instruction, ' ');
-        n = space != NULL ? (size_t)(space - sample->instruction) : n - 1;
-        sample->instruction[n] = '\0';
+        const char *space = strrchr(instruction, ' ');
+        n = space != NULL ? (size_t)(space - instruction) : n - 1;
+        instruction[n] = '\0';
     }
-    return status == GR_OK ? gr_encoder_run(e, &sample->obs, out, err) : status;
+}
+
+static enum gr_status add_prompts(struct gr_digest *d, struct gr_prompt *prompt, struct gr_err *err)
+{
+    for (int i = 0; i < GR_PLAN_OBSERVATIONS; i++) {
+        char instruction[GR_SAMPLE_TEXT_BYTES];
+        struct gr_prompt_ids ids;
+        gr_sample_instruction(i + 1, instruction);
+        GR_TRY(fit(prompt, instruction, &ids, err));
+        gr_digest_add(d, ids.ids, (size_t)ids.n_tokens * sizeof *ids.ids);
+    }
+    return GR_OK;
+}
+
+enum gr_status gr_judge_digest(const struct gr_encoder *e, char hex[GR_DIGEST_HEX_BYTES], struct gr_err *err)
+{
+    const int32_t edition = GR_SAMPLE_EDITION;
+    char config[GR_DIGEST_HEX_BYTES];
+    struct gr_digest *d;
+    GR_TRY(gr_config_digest(e->config, config, err));
+    GR_TRY(gr_digest_new(GR_SHA256, &d, err));
+    gr_digest_add(d, &edition, sizeof edition);
+    gr_digest_add(d, config, sizeof config);
+    const enum gr_status status = add_prompts(d, e->prompt, err);
+    const enum gr_status ended = gr_digest_end(d, hex, err);
+    return status != GR_OK ? status : ended;
 }
 
 static enum gr_status input(void *user, int i, struct gr_model_input *in, struct gr_err *err)
@@ -106,7 +128,11 @@ static enum gr_status input(void *user, int i, struct gr_model_input *in, struct
         GR_TRY(gr_sample_make(j->encoder->config, i + 1, &sample, err));
         enum gr_status status = gr_encoder_space(j->encoder, &space, err);
         if (status == GR_OK) {
-            status = encode_sample(j->encoder, &sample, space, err);
+            struct gr_prompt_ids ids;
+            status = fit(j->encoder->prompt, sample.instruction, &ids, err);
+        }
+        if (status == GR_OK) {
+            status = gr_encoder_run(j->encoder, &sample.obs, space, err);
         }
         gr_sample_free(&sample);
         if (status != GR_OK) {

@@ -38,6 +38,9 @@ struct gr_judge {
     float *actions;                              /* two decoded chunks */
 };
 struct gr_calibration gr_judge_calibration(struct gr_judge *j);
+/* Everything but the weights that the chunks of a calibration depend on: configuration, observations, and the instructions' token ids,
+ * which the tokenizer and the room for text decide. GR_ERR_NOMEM, or the prompt's. */
+enum gr_status gr_judge_digest(const struct gr_encoder *e, char hex[GR_DIGEST_HEX_BYTES], struct gr_err *err);
 void gr_judge_free(struct gr_judge *j);
 
 #endif

@@ -12,7 +12,8 @@
 #include "gr00t.h"
 #include "model/config.h"
 
-enum { GR_SAMPLE_SIDE = 256, GR_SAMPLE_TEXT_BYTES = 80, GR_SAMPLE_REPORT = 3 };
+/* EDITION: raise it whenever a picture, a state, an instruction or a seed changes: plans and packed weights on disk depend on them. */
+enum { GR_SAMPLE_SIDE = 256, GR_SAMPLE_TEXT_BYTES = 80, GR_SAMPLE_REPORT = 3, GR_SAMPLE_EDITION = 2 };
 
 struct gr_sample {
     struct gr_observation obs; /* points into the members below */

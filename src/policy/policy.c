@@ -30,10 +30,10 @@ struct gr_policy {
     const struct gr_device_ops *ops;
     struct gr_device *device;
     struct gr_info info;
-    char config_digest[GR_DIGEST_HEX_BYTES]; /* of what else than weights changes actions */
-    struct gr_group *groups;                 /* state groups, then action groups */
-    struct gr_encoded *request;              /* of gr_policy_predict */
-    float *ids_tap;                          /* [max tokens] */
+    char calibration_digest[GR_DIGEST_HEX_BYTES]; /* of what else than weights a choice of formats depends on */
+    struct gr_group *groups;                      /* state groups, then action groups */
+    struct gr_encoded *request;                   /* of gr_policy_predict */
+    float *ids_tap;                               /* [max tokens] */
     _Atomic bool cancel;
 };
 
@@ -92,6 +92,7 @@ static enum gr_status open_tokenizer(struct gr_policy *p, const char *dir, const
     GR_TRY(gr_tokenizer_open(folder, &p->tokenizer, err));
     const struct gr_embodiment *e = &p->config->emb;
     struct gr_encoder *enc = &p->encoder;
+    enc->config = p->config;
     enc->n_images = e->n_cameras * e->frames_per_camera;
     int max_text = o->max_text_tokens > 0 ? o->max_text_tokens : TEXT_TOKENS_DEFAULT;
     GR_TRY(gr_prompt_new(p->tokenizer, enc->n_images, p->config->dims.vit.tokens, max_text,
@@ -127,7 +128,7 @@ static struct gr_device_cfg device_cfg(const struct gr_policy *p, unsigned cpu_f
                                   .image_token = gr_prompt_image_token(p->encoder.prompt),
                                   .cache_dir = o->cache_dir,
                                   .weights_digest = p->info.weights_digest,
-                                  .config_digest = p->config_digest,
+                                  .calibration_digest = p->calibration_digest,
                                   .policy = ladder_name(o->precision),
                                   .half = o->half,
                                   .remeasure = o->remeasure,
@@ -151,7 +152,6 @@ static enum gr_status open_device(struct gr_policy *p, const struct gr_weights *
 
 static enum gr_status make_buffers(struct gr_policy *p, struct gr_err *err)
 {
-    p->encoder.config = p->config;
     p->encoder.dims = &p->dims;
     p->encoder.cancel = &p->cancel;
     p->have_lock = pthread_mutex_init(&p->encode_lock, NULL) == 0;
@@ -276,8 +276,8 @@ static enum gr_status open_files(struct gr_policy *p, const char *dir, const str
     }
     p->info.tensor_bytes = gr_snapshot_bytes(p->snapshot);
     GR_TRY(gr_snapshot_digest(p->snapshot, p->info.weights_digest, err));
-    GR_TRY(gr_config_digest(p->config, p->config_digest, err));
-    return check_vocabulary(p, err);
+    GR_TRY(check_vocabulary(p, err));
+    return gr_judge_digest(&p->encoder, p->calibration_digest, err);
 }
 
 static enum gr_status open_parts(struct gr_policy *p, const char *dir, const struct gr_options *o, struct gr_err *err)

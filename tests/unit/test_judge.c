@@ -176,9 +176,37 @@ static void the_device_gets_inputs_and_verdicts(void **state)
     gr_tokenizer_close(tokenizer);
 }
 
+static struct gr_prompt *prompt_of(struct gr_tokenizer *tokenizer, int max_text)
+{
+    struct gr_prompt *p = NULL;
+    struct gr_err err;
+    gr_test_ok(gr_prompt_new(tokenizer, 1, config->dims.vit.tokens, max_text, true, &p, &err), &err);
+    return p;
+}
+
+/* More room for text changes nothing unless an instruction had to be cut. */
+static void a_digest_tells_what_a_calibration_saw(void **state)
+{
+    (void)state;
+    struct gr_err err;
+    struct gr_tokenizer *tokenizer = NULL;
+    char hex[3][GR_DIGEST_HEX_BYTES];
+    gr_test_ok(gr_tokenizer_open(gr_test_join(demo_dir, "tokenizer"), &tokenizer, &err), &err);
+    const int room[] = {24, 152, 2};
+    for (int i = 0; i < 3; i++) {
+        struct gr_encoder encoder = {.config = config, .prompt = prompt_of(tokenizer, room[i])};
+        gr_test_ok(gr_judge_digest(&encoder, hex[i], &err), &err);
+        gr_prompt_free(encoder.prompt);
+    }
+    assert_string_equal(hex[0], hex[1]);
+    assert_string_not_equal(hex[0], hex[2]);
+    gr_tokenizer_close(tokenizer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_digest_tells_what_a_calibration_saw),
         cmocka_unit_test(equal_chunks_pass),
         cmocka_unit_test(one_bad_group_fails_the_whole),
         cmocka_unit_test(a_nearly_constant_group_is_judged_by_its_differences),
