@@ -3,6 +3,7 @@
  * open_policy.c: opens a policy with the settings of flags and environment, behind a progress bar. */
 #include "cli/open_policy.h"
 
+#include "base/log.h"
 #include "cli/progress.h"
 
 enum gr_status gr_cli_open_policy(const struct gr_cli *cli, const char *dir, const struct gr_engine_flags *flags,
@@ -16,5 +17,8 @@ enum gr_status gr_cli_open_policy(const struct gr_cli *cli, const char *dir, con
     settings.engine.progress_user = &progress;
     enum gr_status status = gr_policy_open(dir, &settings.engine, policy, err);
     gr_progress_end(&progress);
+    if (status == GR_OK && gr_policy_info(*policy)->cache_note != NULL) { /* packing and choosing anew takes minutes */
+        gr_log(GR_LOG_WARN, "%s", gr_policy_info(*policy)->cache_note);
+    }
     return status;
 }

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
+#include "base/log.h"
 #include "policy/policy.h"
 
 enum { KEY_FILE_MAX = 4096 };
@@ -296,5 +298,9 @@ enum gr_status gr_settings_engine(const char *dir, const struct gr_engine_flags 
     GR_TRY(gr_fs_need_file(config, GR_ERR_FORMAT, err));
     GR_TRY(gr_settings_tokenizer(dir, flags->tokenizer, out->tokenizer, err));
     out->engine.tokenizer_dir = out->tokenizer;
+    if (out->engine.threads > gr_cpu_count()) {
+        gr_log(GR_LOG_WARN, "%d threads on %d CPUs: they wait for each other, and every predict gets slower",
+               out->engine.threads, gr_cpu_count());
+    }
     return GR_OK;
 }

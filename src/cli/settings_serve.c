@@ -258,10 +258,6 @@ static enum gr_status set_engine(const struct gr_serve_flags *f, struct gr_serve
     if (engine->threads > 0) {
         snprintf(out->threads_reason, sizeof out->threads_reason, "set by %s",
                  f->engine.threads.given ? "--threads" : "GR00T_THREADS");
-        if (engine->threads > count) {
-            gr_log(GR_LOG_WARN, "%d threads on %d CPUs: they wait for each other, and every predict gets slower",
-                   engine->threads, count);
-        }
     }
     engine->threads = engine->threads > 0 ? engine->threads : count;
     if (engine->cache_dir == NULL && f->engine.cache == NULL && gr_settings_env("GR00T_CACHE") == NULL &&

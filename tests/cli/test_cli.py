@@ -458,6 +458,9 @@ def the_cache_folder_is_used_unless_it_is_off():
     equal(json.loads(again)["actions"], json.loads(first)["actions"])
     equal(sorted(os.listdir(folder)), sorted(kept))
     fails(predict("--cache", "on"), 2, "--cache", "a folder or off")
+    file = os.path.join(TMP, "cache_that_is_a_file")
+    open(file, "w").close()
+    contains(done(predict("--policy", "mixed", "--cache", file)).err, file, "cannot create folder")
     bare = os.path.join(TMP, "no_cache_home")
     os.mkdir(bare)
     done(predict("--cache", "off", env={"HOME": bare}))
@@ -664,6 +667,7 @@ def usage_mistakes_exit_2():
     for seed in ("-1", "9223372036854775808", "1.5", "x"):
         fails(predict("--seed", seed), 2, "--seed")
     fails(predict("--threads", "0"), 2, "--threads")
+    contains(done(predict("--threads", "40")).err, "40 threads on")
     fails(predict("--cpu", "sse9"), 2, "sse9", "avx2")
     equal(os.path.exists(os.path.join(TMP, "x")), False)
 
