@@ -54,7 +54,7 @@ static void stage(struct gr_jw *w, const struct gr_boot_facts *facts)
     gr_jw_put_string(w, "policy", info->precision);
     gr_jw_put_string(w, "policy_asked", info->precision_asked);
     gr_jw_put_string(w, "policy_step", info->precision_step);
-    gr_jw_put_string(w, "half", info->half);
+    gr_jw_put_string(w, "half", info->half[0] != '\0' ? info->half : NULL); /* exact asks for none */
     gr_plan_put_peaks(w, gr_policy_plan(facts->policy));
     fidelity(w, info);
     gr_jw_put_object(w, "weights");
