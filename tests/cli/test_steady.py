@@ -58,20 +58,29 @@ def need_strace():
         raise Skip("strace may not trace here")
 
 
+def further_calls(threads, allowed):
+    """Calls that more predicts make each time: how threads start and end depends on the moment (a stack given back or kept)."""
+    for _ in range(3):
+        few, many = calls(FEW, threads), calls(MANY, threads)
+        more = {name: many[name] - few[name] for name in many if many[name] > few[name] and name not in allowed}
+        if not more:
+            break
+    return more
+
+
 @test
 def a_warm_predict_asks_the_kernel_for_nothing():
     need_strace()
     for threads in (1, 2):
-        few, many = calls(FEW, threads), calls(MANY, threads)
-        more = {name: many[name] - few[name] for name in many if many[name] > few[name] and name not in ALLOWED}
+        more = further_calls(threads, ALLOWED)
         assert not more, f"{MANY - FEW} more predicts with {threads} threads made further calls: {more}"
 
 
 @test
 def one_thread_waits_for_nobody():
     need_strace()
-    few, many = calls(FEW, 1), calls(MANY, 1)
-    assert many["futex"] <= few["futex"], f"{many['futex'] - few['futex']} futex calls"
+    more = further_calls(1, ALLOWED - {"futex"})
+    assert not more, f"further calls: {more}"
 
 
 @test
