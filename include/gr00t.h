@@ -107,6 +107,7 @@ struct gr_info {
     int n_fidelity;              /* 0 for exact; else 5, the third one for the report */
     struct gr_fidelity fidelity[5];
     double load_ms;
+    char weights_content[17]; /* checksum over all of their bytes; "" without a cache folder */
     char weights_digest[65]; /* identifies the weights: hex SHA-256 over all tensor headers and sampled blocks */
     enum gr_cache_state cache;
     const char *cache_file; /* packed weights on disk, NULL: none */

@@ -15,6 +15,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/hash.h"
+
 enum { PAGE = 4096, READ_STEP = 1 << 16 };
 
 enum gr_status gr_path_join(char out[GR_PATH_BYTES], const char *dir, const char *name, struct gr_err *err)
@@ -266,9 +268,16 @@ enum gr_status gr_fs_map(const char *path, struct gr_map *out, struct gr_err *er
     int fd = -1;
     size_t size = 0;
     GR_TRY(gr_fs_open(path, &fd, &size, err));
-    struct gr_map map = {NULL, size};
-    enum gr_status status = GR_OK;
-    if (size > 0) {
+    struct stat st;
+    struct gr_map map = {.size = size};
+    enum gr_status status = fstat(fd, &st) == 0 ? GR_OK : gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot stat", path);
+    if (status == GR_OK) {
+        const uint64_t facts[] = {(uint64_t)st.st_ino,         (uint64_t)st.st_size,
+                                  (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec,
+                                  (uint64_t)st.st_ctim.tv_sec, (uint64_t)st.st_ctim.tv_nsec};
+        map.state = gr_hash64(facts, sizeof facts, 0);
+    }
+    if (status == GR_OK && size > 0) {
         void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED) {
             status = gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot map %zu bytes", path, size);
@@ -310,7 +319,7 @@ void gr_fs_unmap(struct gr_map *map)
     if (map->data != NULL) {
         (void)munmap((uint8_t *)(uintptr_t)map->data, map->size);
     }
-    *map = (struct gr_map){NULL, 0};
+    *map = (struct gr_map){0};
 }
 
 enum gr_status gr_fs_mkdirs(const char *path, struct gr_err *err)

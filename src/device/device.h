@@ -23,6 +23,7 @@ struct gr_device_cfg {
     int slot;                       /* embodiment slot of the per-embodiment layers */
     int32_t image_token;            /* id whose rows are replaced by image tokens */
     const char *cache_dir;          /* folder for packed weights; NULL: none */
+    const char *weights_content;    /* checksum of all their bytes, the same */
     const char *weights_digest;     /* hex, part of the cache's key; set when cache_dir is */
     const char *calibration_digest; /* hex, of what else the chunks of a calibration depend on; beside weights_digest */
     const char *policy;             /* "auto", "exact", "high", "balanced", "fast", "mixed", "fastest" */

@@ -20,6 +20,11 @@ static inline bool gr_plan_calibrates(int i) { return i == 0 || i > GR_PLAN_REPO
 static inline bool gr_plan_gates(int i) { return i != GR_PLAN_REPORT; }
 enum { GR_PLAN_NAME_BYTES = 64, GR_PLAN_STEP_BYTES = 48, GR_PLAN_TRIES_MAX = 16, GR_PLAN_PEAKS = 6 };
 
+/* Edition of the way from exact weights to quantised ones. Raise it whenever quantisation, error feedback, the ladder, its guard, or the
+ * packing of a quantised format changes: it is part of the keys of plans, packed weights and computed goldens, so that what an older program
+ * left in a cache is made anew instead of served (docs/OPERATIONS.md, Upgrading). test_recipe.c fails when the bytes change without it. */
+enum { GR_RECIPE_EDITION = 1 };
+
 /* A chunk against the exact one of the same observation. */
 struct gr_verdict {
     double pcc;       /* physical actions, all groups side by side; NaN: one side is constant */

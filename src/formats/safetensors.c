@@ -349,6 +349,8 @@ const struct gr_tensor *gr_safetensors_find(const struct gr_safetensors *st, con
     return st->count == 0 ? NULL : bsearch(&key, st->tensors, st->count, sizeof *st->tensors, by_name);
 }
 
+uint64_t gr_safetensors_state(const struct gr_safetensors *st) { return st->map.state; }
+
 void gr_safetensors_done(const struct gr_safetensors *st, const struct gr_tensor *t)
 {
     if (t->data != NULL && t->bytes > 0) {

@@ -51,6 +51,7 @@ void gr_safetensors_close(struct gr_safetensors *st); /* NULL is allowed */
 size_t gr_safetensors_count(const struct gr_safetensors *st);
 const struct gr_tensor *gr_safetensors_at(const struct gr_safetensors *st, size_t i);           /* in name order */
 const struct gr_tensor *gr_safetensors_find(const struct gr_safetensors *st, const char *name); /* NULL when absent */
+uint64_t gr_safetensors_state(const struct gr_safetensors *st); /* of the file, as struct gr_map says */
 /* The tensor's pages are not needed soon. */
 void gr_safetensors_done(const struct gr_safetensors *st, const struct gr_tensor *t);
 

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/fs.h"
+#include "base/hash.h"
 #include "base/json.h"
 
 static const char index_name[] = "model.safetensors.index.json";
@@ -552,6 +553,16 @@ enum gr_status gr_snapshot_digest(const struct gr_snapshot *snap, char hex[GR_DI
         gr_safetensors_done(snap->shards[snap->entries[i].shard], snap->entries[i].tensor);
     }
     return gr_digest_end(d, hex, err);
+}
+
+uint64_t gr_snapshot_state(const struct gr_snapshot *snap)
+{
+    uint64_t state = 0;
+    for (size_t i = 0; i < snap->files.n; i++) {
+        const uint64_t one = gr_safetensors_state(snap->shards[i]);
+        state = gr_hash64(&one, sizeof one, state);
+    }
+    return state;
 }
 
 int gr_snapshot_shards(const struct gr_snapshot *snap) { return (int)snap->files.n; }

@@ -21,6 +21,7 @@ size_t gr_snapshot_count(const struct gr_snapshot *snap);
 const struct gr_tensor *gr_snapshot_at(const struct gr_snapshot *snap, size_t i);           /* name order */
 const struct gr_tensor *gr_snapshot_find(const struct gr_snapshot *snap, const char *name); /* NULL when absent */
 void gr_snapshot_done(const struct gr_snapshot *snap, const struct gr_tensor *t);           /* pages not needed soon */
+uint64_t gr_snapshot_state(const struct gr_snapshot *snap); /* of all shards: another one after any change to a file */
 int gr_snapshot_shards(const struct gr_snapshot *snap);
 size_t gr_snapshot_bytes(const struct gr_snapshot *snap); /* tensor bytes */
 
@@ -28,5 +29,12 @@ size_t gr_snapshot_bytes(const struct gr_snapshot *snap); /* tensor bytes */
  * how tensors are spread over shards do not matter. A change that misses every sample goes unseen: for telling checkpoints
  * apart, not for proving one whole (that is verify's job). Reads at most 72 KiB a tensor. */
 enum gr_status gr_snapshot_digest(const struct gr_snapshot *snap, char hex[GR_DIGEST_HEX_BYTES], struct gr_err *err);
+
+/* snapshot_content.c: a checksum over every byte of every tensor, in hex: what is computed from weights and kept must not outlive a repair that the
+ * samples above miss. It is kept in `memo_dir` under the state of the files, so that they are read only when something about them
+ * changed. GR_ERR_NOMEM; a memo that cannot be written is none. */
+enum { GR_CONTENT_BYTES = 17 };
+enum gr_status gr_snapshot_content(const struct gr_snapshot *snap, const char *memo_dir, int threads,
+                                   char hex[GR_CONTENT_BYTES], struct gr_err *err);
 
 #endif

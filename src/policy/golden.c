@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "base/fs.h"
 #include "base/json.h"
+#include "device/plan.h"
 #include "model/embedded.h"
 #include "policy/policy.h"
 
@@ -179,11 +180,11 @@ static enum gr_status put_head(const struct gr_golden_key *key, struct gr_buf *o
     char observation[GR_DIGEST_HEX_BYTES];
     GR_TRY(observation_digest(key->obs, observation, err));
     gr_buf_printf(out,
-                  "gr00t golden 2\nprogram %s\n%sembodiment %s\nobservation %s\ntokens %d\n"
-                  "actions %d %d\nnormalized %d %d\nformats %s, 16-bit %s\nkernels ",
-                  GR00T_VERSION, key->identity, info->embodiment, observation, key->n_tokens, info->action_steps,
-                  info->action_dim, info->horizon, info->max_action_dim, info->precision_step,
-                  exact ? "none" : info->half);
+                  "gr00t golden 3\nprogram %s\n%scontent %s\nembodiment %s\nobservation %s\ntokens %d\n"
+                  "actions %d %d\nnormalized %d %d\nformats %s, 16-bit %s, recipe %d\nkernels ",
+                  GR00T_VERSION, key->identity, info->weights_content, info->embodiment, observation, key->n_tokens,
+                  info->action_steps, info->action_dim, info->horizon, info->max_action_dim, info->precision_step,
+                  exact ? "none" : info->half, exact ? 0 : GR_RECIPE_EDITION);
     return out->failed ? gr_fail(err, GR_ERR_NOMEM, "no memory for a golden chunk") : GR_OK;
 }
 

@@ -128,6 +128,7 @@ static struct gr_device_cfg device_cfg(const struct gr_policy *p, unsigned cpu_f
                                   .image_token = gr_prompt_image_token(p->encoder.prompt),
                                   .cache_dir = o->cache_dir,
                                   .weights_digest = p->info.weights_digest,
+                                  .weights_content = p->info.weights_content,
                                   .calibration_digest = p->calibration_digest,
                                   .policy = ladder_name(o->precision),
                                   .half = o->half,
@@ -276,6 +277,10 @@ static enum gr_status open_files(struct gr_policy *p, const char *dir, const str
     }
     p->info.tensor_bytes = gr_snapshot_bytes(p->snapshot);
     GR_TRY(gr_snapshot_digest(p->snapshot, p->info.weights_digest, err));
+    if (o->cache_dir != NULL) {
+        const int threads = o->threads > 0 ? o->threads : gr_cpu_count();
+        GR_TRY(gr_snapshot_content(p->snapshot, o->cache_dir, threads, p->info.weights_content, err));
+    }
     GR_TRY(check_vocabulary(p, err));
     return gr_judge_digest(&p->encoder, p->calibration_digest, err);
 }
@@ -303,13 +308,12 @@ enum gr_status gr_policy_find_plan(const char *dir, const struct gr_options *o, 
         return gr_fail(err, GR_ERR_NOMEM, "no memory for a policy");
     }
     enum gr_status status = check_options(o, &p->ops, &cpu_flags, err);
+    if (status == GR_OK && (o->cache_dir == NULL || !gr_fs_is_dir(o->cache_dir) || p->ops->find_plan == NULL)) {
+        status = gr_fail(err, GR_ERR_IO, "no cache folder, or a device that chooses no number formats");
+    }
     if (status == GR_OK && (status = open_files(p, dir, o, &w, err)) == GR_OK) {
         const struct gr_device_cfg cfg = device_cfg(p, cpu_flags, o);
-        if (o->cache_dir == NULL || p->ops->find_plan == NULL) {
-            status = gr_fail(err, GR_ERR_IO, "no cache folder, or a device that chooses no number formats");
-        } else {
-            status = p->ops->find_plan(&cfg, &p->dims, out, err);
-        }
+        status = p->ops->find_plan(&cfg, &p->dims, out, err);
     }
     gr_weights_free(w);
     gr_policy_close(p);

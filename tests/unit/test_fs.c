@@ -197,7 +197,7 @@ static void an_empty_file_maps_to_nothing(void **state)
     (void)state;
     const char *path = gr_test_join(gr_test_temp_dir(), "f");
     struct gr_err err;
-    struct gr_map map = {(const uint8_t *)"x", 9};
+    struct gr_map map = {.data = (const uint8_t *)"x", .size = 9};
     gr_test_write(path, "", 0);
     gr_test_ok(gr_fs_map(path, &map, &err), &err);
     assert_null(map.data);

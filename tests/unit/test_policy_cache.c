@@ -17,6 +17,7 @@
 #include "base/cpu.h"
 #include "base/fs.h"
 #include "demo_snapshot.h"
+#include "device/plan.h"
 #include "gr00t.h"
 #include "policy/observation.h"
 #include "policy/policy.h"
@@ -268,6 +269,28 @@ static void plan_path(struct gr_policy *p, char out[4096])
     snprintf(out, 4096, "%s", gr_policy_plan(p)->file);
 }
 
+static bool mentions(const char *path, const char *text)
+{
+    size_t n;
+    uint8_t *bytes = gr_test_read(path, &n);
+    const bool found = memmem(bytes, n < 8192 ? n : 8192, text, strlen(text)) != NULL;
+    free(bytes);
+    return found;
+}
+
+/* What an older program quantised in another way has another key, also within one version. */
+static void keys_hold_the_edition_of_the_recipe(void **state)
+{
+    (void)state;
+    char plan[4096], edition[32];
+    snprintf(edition, sizeof edition, "; recipe %d;", GR_RECIPE_EDITION);
+    struct gr_policy *p = open_chosen(gr_test_temp_dir(), "fastest", GR_CACHE_WRITTEN);
+    plan_path(p, plan);
+    assert_true(mentions(plan, edition));
+    assert_true(mentions(gr_policy_info(p)->cache_file, edition));
+    gr_policy_close(p);
+}
+
 static void a_plan_that_cannot_be_used_is_made_anew_and_says_so(void **state)
 {
     (void)state;
@@ -469,6 +492,7 @@ int main(void)
         cmocka_unit_test(a_load_that_fails_leaves_no_file),
         cmocka_unit_test(processes_that_open_at_once_share_the_folder),
         cmocka_unit_test(a_kill_during_an_open_leaves_a_good_file_or_none),
+        cmocka_unit_test(keys_hold_the_edition_of_the_recipe),
         cmocka_unit_test(a_plan_that_cannot_be_used_is_made_anew_and_says_so),
         cmocka_unit_test(a_plan_needs_its_weights_and_they_need_a_plan),
         cmocka_unit_test(another_camera_is_another_plan),

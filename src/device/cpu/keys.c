@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "base/digest.h"
 #include "base/hash.h"
+#include "device/plan.h"
 
 enum { DIMS_BYTES = 512, NAME_HEX = 32 };
 
@@ -31,10 +32,10 @@ void gr_key_plan(const struct gr_device_cfg *cfg, const struct gr_dims *d, const
     char dims[DIMS_BYTES];
     dims_text(d, dims);
     (void)snprintf(out, GR_KEY_BYTES,
-                   "plan 1; weights %s; calibration %s; program " GR00T_VERSION
-                   "; cpu %s, kernels %s; policy %s; half %s; slot %d; %s",
-                   cfg->weights_digest, cfg->calibration_digest, gr_cpu_name(), isa, cfg->policy,
-                   cfg->half != NULL ? cfg->half : "measured", cfg->slot, dims);
+                   "plan 1; weights %s %s; calibration %s; program " GR00T_VERSION
+                   "; recipe %d; cpu %s, kernels %s; policy %s; half %s; slot %d; %s",
+                   cfg->weights_digest, cfg->weights_content, cfg->calibration_digest, GR_RECIPE_EDITION, gr_cpu_name(),
+                   isa, cfg->policy, cfg->half != NULL ? cfg->half : "measured", cfg->slot, dims);
 }
 
 void gr_key_packed(const struct gr_device *dev, const struct gr_dims *d, const struct cpu_layout *l, const char *step,
@@ -51,10 +52,11 @@ void gr_key_packed(const struct gr_device *dev, const struct gr_dims *d, const s
      * because they compute constants and calibration rows. */
     const bool rounded = strcmp(step, "exact") != 0;
     (void)snprintf(out, GR_KEY_BYTES,
-                   "weights %s; calibration %s; program " GR00T_VERSION
-                   "; kernels %s; step %s, formats %016llx; slot %d; panel %d; %s",
-                   dev->cfg.weights_digest, rounded ? dev->cfg.calibration_digest : "any",
-                   dev->kernels.gemm_isa[GR_MAT_F32], step, (unsigned long long)formats, dev->cfg.slot, GR_PANEL, dims);
+                   "weights %s %s; calibration %s; program " GR00T_VERSION
+                   "; recipe %d; kernels %s; step %s, formats %016llx; slot %d; panel %d; %s",
+                   dev->cfg.weights_digest, dev->cfg.weights_content, rounded ? dev->cfg.calibration_digest : "any",
+                   GR_RECIPE_EDITION, dev->kernels.gemm_isa[GR_MAT_F32], step, (unsigned long long)formats,
+                   dev->cfg.slot, GR_PANEL, dims);
 }
 
 enum gr_status gr_plan_path(const char *dir, const char *key, char out[GR_PATH_BYTES], struct gr_err *err)
