@@ -57,7 +57,14 @@ static enum gr_status run_all(struct gr_policy *policy, const struct gr_demo *de
     *repeats = true;
     for (int k = 0; k < cfg->runs; k++) {
         double start = gr_clock_ms();
-        GR_TRY(gr_policy_predict(policy, &demo->obs, chunk, err));
+        const enum gr_status status = gr_policy_predict(policy, &demo->obs, chunk, err);
+        if (status == GR_ERR_DEVICE &&
+            k == 0) { /* inputs and device are known to be good: starting again will not help */
+            const struct gr_err why = *err;
+            return gr_fail(err, GR_ERR_FORMAT, "%.300s; the checkpoint's weights hold NaN or overflow single precision",
+                           why.msg);
+        }
+        GR_TRY(status);
         out->times[k] = chunk->timing;
         out->runs = k + 1;
         if (k == 0) {

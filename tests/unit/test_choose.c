@@ -191,9 +191,12 @@ static void every_storage_type_serves_every_policy(void **state)
 static void what_is_no_number_is_refused_by_name_in_every_policy(void **state)
 {
     (void)state;
-    static const char *const names[] = {LLM "layers.0.mlp.down_proj.weight", VIT "encoder.layers.1.mlp.fc1.weight",
+    static const char *const names[] = {LLM "layers.0.mlp.down_proj.weight",
+                                        VIT "encoder.layers.1.mlp.fc1.weight",
                                         HEAD "model.transformer_blocks.0.norm1.linear.weight",
-                                        HEAD "action_decoder.layer2.W", LLM "norm.weight"};
+                                        HEAD "action_decoder.layer2.W",
+                                        LLM "norm.weight",
+                                        LLM "embed_tokens.weight"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const struct edit edits[] = {{names[i], i == 3 ? times : one_is, i % 2 == 0 ? NAN : INFINITY}, {0}};
         const char *dir = snapshot_of(GR_F32, edits);

@@ -66,6 +66,44 @@ static enum gr_status widen_vectors(const struct cpu_layout *l, struct gr_err *e
     return GR_OK;
 }
 
+struct finite_job {
+    const struct gr_tensor *t;
+    _Atomic int64_t bad; /* a row that holds NaN or infinity; -1: none */
+};
+
+static void finite_share(int id, int n, void *arg)
+{
+    struct finite_job *job = arg;
+    enum { PIECE = 4096 };
+    float x[PIECE];
+    const size_t width = (size_t)job->t->shape[1];
+    int r0, r1;
+    gr_pool_share(id, n, (int)job->t->shape[0], &r0, &r1);
+    for (size_t at = (size_t)r0 * width; at < (size_t)r1 * width;) {
+        const size_t left = (size_t)r1 * width - at, take = left < PIECE ? left : PIECE;
+        float sum = 0.0f; /* of zeros, unless something is not finite */
+        gr_tensor_to_f32(job->t, at, take, x);
+        for (size_t i = 0; i < take; i++) {
+            sum += x[i] - x[i];
+        }
+        if (sum != 0.0f) {
+            job->bad = (int64_t)(at / width);
+            return;
+        }
+        at += take;
+    }
+}
+
+/* The embedding is not packed: its rows are read where they stand. */
+static enum gr_status check_embedding(struct gr_device *dev, struct gr_err *err)
+{
+    struct finite_job job = {.t = &dev->net.embed, .bad = -1};
+    gr_pool_run(dev->pool, finite_share, &job);
+    return job.bad < 0 ? GR_OK
+                       : gr_fail(err, GR_ERR_FORMAT, "tensor %s holds NaN or infinity near row %lld", job.t->name,
+                                 (long long)job.bad);
+}
+
 /* Placed store from the file that the layout's formats and `step` name. False: none that fits; the store is zeroed then. */
 static enum gr_status read_packed(struct gr_device *dev, struct cpu_layout *l, const char *step, bool *found,
                                   struct gr_err *err)
@@ -108,6 +146,7 @@ enum gr_status gr_load_exact(struct gr_device *dev, const struct gr_weights *w, 
     if (*warm) {
         return GR_OK;
     }
+    GR_TRY(check_embedding(dev, err));
     GR_TRY(pack_matrices(dev, w, l, err));
     GR_TRY(widen_vectors(l, err));
     return gr_cpu_constants(dev, w, err);

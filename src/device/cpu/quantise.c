@@ -295,8 +295,8 @@ static enum gr_status check_rows(const struct gr_quant_job *job, struct gr_err *
     for (int k = 0; k < rows->k; k++) {
         if (!isfinite(rows->largest[k]) || !isfinite(rows->mean[k])) {
             return gr_fail(err, GR_ERR_FORMAT,
-                           "calibration of a %d x %d matrix: input %d is NaN or infinite; the checkpoint's weights are "
-                           "too large for single precision",
+                           "calibration of a %d x %d matrix: input %d is NaN or infinite; the checkpoint's weights "
+                           "hold NaN or overflow single precision",
                            job->exact->n, job->exact->k, k);
         }
     }
