@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * predict.c: the whole of libgr00t in one page: predict SNAPSHOT_DIR PICTURE "instruction".
- * cc predict.c $(pkg-config --cflags --libs gr00t) */
+ * cc predict.c -o predict $(pkg-config --cflags --libs gr00t) */
 #include <stdio.h>
 
 #include "gr00t.h"
 
 static char file[64 << 20]; /* a camera picture, PNG or JPEG */
-static double state[4096];  /* joint angles in radians, as gr_info lists the groups: here the robot's own would stand */
+/* Joint angles in radians, in the order of gr_info's groups: the demo's, of a GR1. Here the robot's own would stand. */
+static const double state[29] = {
+    0.0591,  0.0128,  0.0233, -2.1804, 0.0469,  -0.0802, 0.0918, /* left_arm */
+    -0.2166, -0.3355, 0.1747, -1.6935, 0.7029,  0.3454,  0.7983, /* right_arm */
+    -0.39,   -0.74,   -0.53,  -0.88,   -0.0028, 1.6991,          /* left_hand */
+    0.6667,  0.3051,  0.4093, 0.1823,  0.16,    1.6466,          /* right_hand */
+    0.035,   0.1267,  0.0048,                                    /* waist */
+};
 
 int main(int argc, char **argv)
 {
@@ -22,7 +29,8 @@ int main(int argc, char **argv)
         (status = gr_chunk_new(policy, &chunk, &err)) == GR_OK) {
         struct gr_frame frame = {image.rgb, image.height, image.width};
         struct gr_observation obs = {&frame, 1, state, .instruction = argv[3], .seed = GR_DEFAULT_SEED};
-        obs.state_dim = gr_policy_info(policy)->state_dim;
+        obs.state_dim =
+            sizeof state / sizeof state[0]; /* another robot's snapshot is refused: gr_policy_info names its groups */
         status = gr_policy_predict(policy, &obs, chunk, &err);
     }
     for (int i = 0; status == GR_OK && i < chunk->steps * chunk->dim; i++) {

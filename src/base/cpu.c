@@ -157,6 +157,15 @@ enum gr_status gr_cpu_mask(const char *name, unsigned *flags, struct gr_err *err
     return GR_OK;
 }
 
+const char *gr_cpu_best(unsigned flags)
+{
+    int best = 0;
+    for (int i = 1; i < LEVELS; i++) {
+        best = (flags & levels[i].flag) != 0 ? i : best;
+    }
+    return levels[best].name;
+}
+
 /* First lines of a small file; false when there is none. */
 static bool small_file(const char *dir, const char *name, char *out, size_t cap)
 {

@@ -22,6 +22,8 @@ unsigned gr_cpu_detect(void);
  * including it, or a list "avx2,avx512". NULL: no limit. GR_ERR_USAGE on an unknown name (lists the known ones),
  * GR_ERR_DEVICE when this CPU lacks it. */
 enum gr_status gr_cpu_mask(const char *name, unsigned *flags, struct gr_err *err);
+/* Name of the highest set in flags: "scalar" ... "amx". */
+const char *gr_cpu_best(unsigned flags);
 /* CPUs this process may really use: min(affinity mask, cgroup v1/v2 CPU quota rounded down), at least 1. */
 int gr_cpu_count(void);
 /* The same with its reason: "2 CPUs of the affinity mask", "cgroup quota 1.5 of 2 CPUs". */

@@ -11,11 +11,12 @@
 #include "base/compare.h"
 #include "base/fs.h"
 #include "cli/action_table.h"
+#include "cli/obs_files.h"
 #include "cli/plot.h"
 #include "cli/wire_chunk.h"
 #include "server/reply.h"
 
-enum { SUBTITLE_BYTES = 160 };
+enum { SUBTITLE_BYTES = 160, OBS_MAX_BYTES = 64 << 20 };
 
 enum gr_status gr_chunk_json(const struct gr_chunk_view *v, struct gr_buf *out, struct gr_err *err)
 {
@@ -93,4 +94,63 @@ enum gr_status gr_golden_read(const char *case_dir, const struct gr_info *info, 
                                                 path, GR_ERR_INPUT, actions, err);
     gr_wire_chunk_free(&golden);
     return status;
+}
+
+static bool same_state(const struct gr_json *groups, const struct gr_info *info, const struct gr_observation *obs)
+{
+    struct gr_err ignored;
+    double *state = calloc((size_t)info->state_dim + 1, sizeof *state);
+    bool same = state == NULL || gr_obs_state_parse(groups, "obs.json", info, state, &ignored) != GR_OK;
+    if (!same) {
+        same = true;
+        for (int i = 0; i < info->state_dim; i++) {
+            same = same && (float)state[i] == (float)obs->state[i];
+        }
+    }
+    free(state);
+    return same;
+}
+
+static bool same_picture(const char *case_dir, const struct gr_json *name, const struct gr_observation *obs)
+{
+    char path[GR_PATH_BYTES];
+    struct gr_err ignored;
+    struct gr_image image = {0};
+    const char *file = gr_json_kind(name) == GR_JSON_STRING ? gr_json_string(name) : "image.png";
+    if (obs->n_frames != 1 || gr_path_join(path, case_dir, file, &ignored) != GR_OK ||
+        gr_obs_image_read(path, &image, &ignored) != GR_OK) {
+        return true;
+    }
+    const struct gr_frame *f = &obs->frames[0];
+    const bool same = image.width == f->width && image.height == f->height &&
+                      memcmp(image.rgb, f->rgb, (size_t)f->width * (size_t)f->height * 3) == 0;
+    gr_image_free(&image);
+    return same;
+}
+
+const char *gr_golden_differs(const char *case_dir, const struct gr_info *info, const struct gr_observation *obs)
+{
+    char path[GR_PATH_BYTES];
+    struct gr_err ignored;
+    struct gr_json *root = NULL;
+    const char *what = NULL;
+    if (gr_path_join(path, case_dir, "obs.json", &ignored) != GR_OK ||
+        gr_json_read(path, OBS_MAX_BYTES, GR_ERR_INPUT, &root, &ignored) != GR_OK) {
+        return NULL;
+    }
+    const struct gr_json *text = gr_json_get(root, "instruction"), *seed = gr_json_get(root, "seed");
+    const bool seeded = gr_json_kind(seed) == GR_JSON_INT && gr_json_get(root, "noise") == NULL;
+    if (gr_json_kind(text) == GR_JSON_STRING && strcmp(gr_json_string(text), obs->instruction) != 0) {
+        what = "the instruction";
+    } else if (seeded != (obs->noise_kind == GR_NOISE_SEED)) {
+        what = "the noise";
+    } else if (seeded && (uint64_t)gr_json_int(seed) != obs->seed) {
+        what = "the seed";
+    } else if (!same_state(gr_json_get(root, "state"), info, obs)) {
+        what = "the state";
+    } else if (!same_picture(case_dir, gr_json_get(root, "image"), obs)) {
+        what = "the picture";
+    }
+    gr_json_free(root);
+    return what;
 }

@@ -25,4 +25,8 @@ void gr_chunk_plot(const struct gr_chunk_view *view, struct gr_buf *out);
 /* The fp32 actions of CASE_DIR/expected.json, [action_steps, action_dim] malloc'ed. GR_ERR_INPUT, GR_ERR_IO. */
 enum gr_status gr_golden_read(const char *case_dir, const struct gr_info *info, float **actions, struct gr_err *err);
 
+/* Which part of the observation is not the case's (its obs.json): "the instruction", "the seed", "the noise", "the state", "the picture".
+ * NULL: none is, or nothing there says. */
+const char *gr_golden_differs(const char *case_dir, const struct gr_info *info, const struct gr_observation *obs);
+
 #endif

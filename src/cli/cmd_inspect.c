@@ -304,6 +304,7 @@ static enum gr_status find_plan(const char *dir, const struct options *o, struct
 {
     struct gr_settings settings;
     struct gr_err why = {0};
+    gr_settings_unknown_variables();
     enum gr_status status = gr_settings_engine(dir, &o->engine, &settings, &why);
     if (status == GR_OK) {
         status = gr_policy_find_plan(dir, &settings.engine, plan, &why);

@@ -37,9 +37,9 @@ static const struct gr_arg args[] = {
     {.name = "golden",
      .kind = GR_ARG_STRING,
      .offset = offsetof(struct options, golden),
-     .value = "FILE.json",
-     .help =
-         "what it should be: expected.json of a golden case, a\nsaved /demo, or another reply [what /demo expects]"},
+     .value = "PATH",
+     .help = "what it should be: folder or expected.json of a golden case, a\n"
+             "saved /demo, or another reply [what /demo expects]"},
     GR_SERVED_ARGS(struct options, served),
 };
 
@@ -160,6 +160,17 @@ static enum gr_status draw(struct gr_cli *cli, const struct options *o, const st
     return status;
 }
 
+/* A file, or the folder of a golden case. */
+static enum gr_status load_golden(const char *path, struct gr_wire_chunk *out, struct gr_err *err)
+{
+    char file[GR_PATH_BYTES];
+    if (!gr_fs_is_dir(path)) {
+        return gr_wire_chunk_load(path, out, err);
+    }
+    GR_TRY(gr_path_join(file, path, "expected.json", err));
+    return gr_wire_chunk_load(file, out, err);
+}
+
 static enum gr_status run(struct gr_cli *cli, const void *options, const char *const *words, int n_words,
                           struct gr_err *err)
 {
@@ -169,7 +180,7 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     struct plot p = {0};
     enum gr_status status = check_options(o, err);
     if (status == GR_OK && o->golden != NULL) {
-        status = gr_wire_chunk_load(o->golden, &p.golden, err);
+        status = load_golden(o->golden, &p.golden, err);
         p.has_golden = status == GR_OK;
     }
     if (status == GR_OK) {

@@ -151,6 +151,12 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     if (o->golden != NULL && (status = gr_golden_read(o->golden, info, &golden, err)) != GR_OK) {
         goto out;
     }
+    const char *other = o->golden != NULL ? gr_golden_differs(o->golden, info, &request.obs) : NULL;
+    if (other != NULL) {
+        gr_log(GR_LOG_WARN,
+               "--golden %s: %s of this observation is not that of the case: the chunks are not expected to agree",
+               o->golden, other);
+    }
     if ((status = gr_policy_predict(policy, &request.obs, chunk, err)) != GR_OK) {
         goto out;
     }

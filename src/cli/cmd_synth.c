@@ -5,11 +5,13 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/fs.h"
 #include "base/thread_pool.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/settings.h"
 #include "model/synth.h"
+#include "model/verify.h"
 #include "base/nearest.h"
 
 enum { DEFAULT_SEED = 1600 }; /* the seed of the golden cases */
@@ -56,6 +58,28 @@ static int index_of(const char *const *names, const char *name)
 
 static const char *kind_at(const void *ctx, int i) { return ((const char *const *)ctx)[i]; }
 
+static void add_sum(void *user, const struct gr_verify_file *file)
+{
+    if (file->found != NULL && strcmp(file->kind, "sha256") == 0) {
+        gr_buf_line(user, "%s  %s\n", file->found, file->name);
+    }
+}
+
+/* DIR/SHA256SUMS of what was written, as sha256sum prints it: `gr00t verify DIR` reads it. */
+static enum gr_status write_sums(const char *dir, struct gr_progress *progress, struct gr_err *err)
+{
+    char path[GR_PATH_BYTES];
+    struct gr_verify_counts counts;
+    struct gr_buf sums = {0};
+    GR_TRY(gr_path_join(path, dir, "SHA256SUMS", err));
+    enum gr_status status = gr_verify_dir(dir, NULL, gr_progress_report, progress, add_sum, &sums, &counts, err);
+    if (status == GR_OK || status == GR_ERR_CHECK) { /* that nobody knows a checksum yet is why they are written */
+        status = gr_cli_write_file(path, &sums, err);
+    }
+    gr_buf_free(&sums);
+    return status;
+}
+
 static enum gr_status run(struct gr_cli *cli, const void *options, const char *const *words, int n_words,
                           struct gr_err *err)
 {
@@ -70,12 +94,16 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
         return gr_fail(err, GR_ERR_USAGE, "unknown snapshot \"%.80s\", expected demo, tiny or full%s%s%s", words[0],
                        near != NULL ? "; did you mean " : "", near != NULL ? near : "", near != NULL ? "?" : "");
     }
+    gr_settings_unknown_variables();
     GR_TRY(gr_settings_threads(&o->threads, &threads, err));
     double start = gr_clock_ms();
     gr_progress_begin(&progress, cli);
     enum gr_status status =
         gr_synth_write(kind_values[kind], weight_values[family], o->seed.given ? (uint64_t)o->seed.value : DEFAULT_SEED,
                        words[1], threads > 0 ? threads : gr_cpu_count(), gr_progress_report, &progress, err);
+    if (status == GR_OK) {
+        status = write_sums(words[1], &progress, err);
+    }
     gr_progress_end(&progress);
     if (status == GR_OK && !cli->quiet) {
         gr_buf_printf(&cli->out, "%s snapshot (%s weights) written to %s in %.1f s\n", kinds[kind], weights[family],
@@ -88,9 +116,11 @@ const struct gr_command gr_cmd_synth = {
     .name = "synth",
     .summary = "Write a synthetic snapshot, for trying and measuring without weights",
     .synopsis = "demo|tiny|full DIR [OPTIONS]",
-    .more = "demo  a few MB with its own small vocabulary: everything works offline\n"
-            "tiny  small network, real vocabulary size; predict needs the tokenizer files of Qwen3-1.7B\n"
-            "full  the published shapes, 6.6 GB; tokenizer files as for tiny",
+    .more =
+        "demo  a few MB with its own small vocabulary: everything works offline\n"
+        "tiny  small network, real vocabulary size; predict needs the tokenizer files of Qwen3-1.7B\n"
+        "full  the published shapes, 6.6 GB; tokenizer files as for tiny\n\n"
+        "DIR is new, empty, or has a snapshot that synth wrote. `gr00t verify DIR` checks it against its SHA256SUMS.",
     .args = args,
     .n_args = sizeof args / sizeof args[0],
     .options_bytes = sizeof(struct options),

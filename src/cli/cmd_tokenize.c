@@ -188,6 +188,7 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     struct gr_tokenizer *tok = NULL;
     struct result r = {0};
     enum gr_status status = GR_OK;
+    gr_settings_unknown_variables();
     GR_TRY(gr_fs_need_dir(words[0], GR_ERR_FORMAT, err));
     GR_TRY(gr_path_join(config, words[0], "config.json", err));
     GR_TRY(gr_path_join(vocab, words[0], "vocab.json", err));

@@ -11,6 +11,7 @@ enum gr_status gr_cli_open_policy(const struct gr_cli *cli, const char *dir, con
 {
     struct gr_settings settings;
     struct gr_progress progress;
+    gr_settings_unknown_variables();
     GR_TRY(gr_settings_engine(dir, flags, &settings, err));
     gr_progress_begin(&progress, cli);
     settings.engine.progress = gr_progress_report;

@@ -135,7 +135,8 @@ static void text_matrices(const struct gr_plan *plan, struct gr_buf *out)
 
 void gr_plan_text(const struct gr_plan *plan, struct gr_buf *out)
 {
-    gr_buf_line(out, "formats        %s (asked: %s; 16-bit: %s)\n", plan->step, plan->asked, plan->half);
+    gr_buf_line(out, "formats        %s (asked: %s%s%s)\n", plan->step, plan->asked,
+                plan->half[0] != '\0' ? "; 16-bit: " : "", plan->half);
     if (plan->kept) {
         gr_buf_line(out, "  kept in  %s\n", plan->file);
     }

@@ -12,9 +12,15 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "cli/variables.h"
 #include "policy/policy.h"
 
-enum { KEY_FILE_MAX = 4096 };
+enum {
+    KEY_FILE_MAX = 4096,
+    THREADS_A_CPU =
+        8, /* beyond, threads mostly wait for each other: 99 on two CPUs took minutes where two take seconds */
+    THREADS_ANYWHERE = 64 /* may always be asked for: a trial, with a warning */
+};
 
 static const char *const *own_env; /* a test's list, NULL: environ */
 
@@ -37,6 +43,26 @@ const char *gr_settings_env(const char *name)
         }
     }
     return NULL;
+}
+
+/* GR00T_NUM_CQ=1: the user measures the default and does not know it. */
+void gr_settings_unknown_variables(void)
+{
+    for (int i = 0; gr_settings_env_at(i) != NULL; i++) {
+        const char *entry = gr_settings_env_at(i);
+        char name[80];
+        bool known;
+        size_t n = strcspn(entry, "=");
+        if (strncmp(entry, "GR00T_", 6) != 0 || n >= sizeof name) {
+            continue;
+        }
+        snprintf(name, sizeof name, "%.*s", (int)n, entry);
+        const char *near = gr_variable_near(name, &known);
+        if (!known) {
+            gr_log(GR_LOG_WARN, "variable %s is unknown and changes nothing%s%s%s", name,
+                   near != NULL ? ", did you mean " : "", near != NULL ? near : "", near != NULL ? "?" : "");
+        }
+    }
 }
 
 static const char *env(const char *name) { return gr_settings_env(name); }
@@ -121,14 +147,23 @@ const char *gr_settings_embodiment(const char *flag)
 enum gr_status gr_settings_threads(const struct gr_arg_int *flag, int *out, struct gr_err *err)
 {
     const char *text = env("GR00T_THREADS");
+    const int cpus = gr_cpu_count(),
+              most = THREADS_A_CPU * cpus > THREADS_ANYWHERE ? THREADS_A_CPU * cpus : THREADS_ANYWHERE;
+    long v = 0;
     *out = 0;
     if (flag->given) {
-        *out = (int)flag->value;
+        v = (long)flag->value;
     } else if (text != NULL) {
-        long v = 0;
         GR_TRY(gr_settings_int("GR00T_THREADS", text, 1, GR_POOL_THREADS_MAX, &v, err));
-        *out = (int)v;
     }
+    if (v > most) {
+        return gr_fail(
+            err, GR_ERR_USAGE,
+            "%s is %ld, expected at most %d: this process may use %d CPU%s, and each further thread only makes a "
+            "predict slower (results do not depend on it)",
+            flag->given ? "--threads" : "GR00T_THREADS", v, most, cpus, cpus == 1 ? "" : "s");
+    }
+    *out = (int)v;
     return GR_OK;
 }
 
@@ -173,7 +208,7 @@ enum gr_status gr_settings_cache(const char *flag, char out[GR_PATH_BYTES], stru
     const char *by = flag != NULL ? "--cache" : env("GR00T_CACHE") != NULL ? "GR00T_CACHE" : "GR00T_TT_CACHE";
     const char *dir = flag != NULL ? flag : env(by), *user = env("XDG_CACHE_HOME");
     out[0] = '\0';
-    if (dir != NULL && gr_settings_one_of(dir, "off", "0", "false")) {
+    if (dir != NULL && (strcasecmp(dir, "off") == 0 || strcasecmp(dir, "false") == 0 || strcmp(dir, "0") == 0)) {
         return GR_OK;
     }
     if (dir != NULL && gr_settings_one_of(dir, "on", "1", "true")) {
@@ -189,7 +224,8 @@ enum gr_status gr_settings_cache(const char *flag, char out[GR_PATH_BYTES], stru
     if (user != NULL && user[0] == '/') {
         return gr_path_join(out, user, "gr00t", err);
     }
-    return env("HOME") != NULL ? gr_path_join(out, env("HOME"), ".cache/gr00t", err) : GR_OK;
+    const char *home = env("HOME");
+    return home != NULL && home[0] == '/' ? gr_path_join(out, home, ".cache/gr00t", err) : GR_OK;
 }
 
 enum gr_status gr_settings_hub_root(char out[GR_PATH_BYTES], struct gr_err *err)

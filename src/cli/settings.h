@@ -16,6 +16,8 @@
 const char *gr_settings_env(const char *name);
 /* Variable i of the environment, "NAME=value"; NULL behind the last one. */
 const char *gr_settings_env_at(int i);
+/* Warns of every GR00T_ variable that is none of ours. First thing of a command that reads settings: a misspelt one measures the default. */
+void gr_settings_unknown_variables(void);
 /* text is a, b or c. */
 bool gr_settings_one_of(const char *text, const char *a, const char *b, const char *c);
 /* For tests: this list, which ends with NULL, takes the place of the environment; NULL: the process's own again. */
@@ -102,7 +104,7 @@ enum gr_status gr_settings_engine(const char *dir, const struct gr_engine_flags 
 enum gr_status gr_settings_tokenizer(const char *dir, const char *flag, char out[GR_PATH_BYTES], struct gr_err *err);
 /* --embodiment, GR00T_EMBODIMENT, "gr1". */
 const char *gr_settings_embodiment(const char *flag);
-/* --threads, GR00T_THREADS, 0. */
+/* --threads, GR00T_THREADS, 0. GR_ERR_USAGE: more than 8 a CPU and more than 64. */
 enum gr_status gr_settings_threads(const struct gr_arg_int *flag, int *out, struct gr_err *err);
 /* Number formats for the engine: --policy, GR00T_POLICY, then what arena (value of GR00T_MK_ARENA_DTYPE, may be NULL) stands for, then
  * "auto", which mixed_dit means too. GR_ERR_USAGE: no such name. */

@@ -44,26 +44,6 @@ static const char *flag_or_env(const char *flag, const char *name)
 
 /* ---- variables ---- */
 
-/* GR00T_NUM_CQ=1: the user measures the default and does not know it. */
-static void warn_of_unknown_variables(void)
-{
-    for (int i = 0; gr_settings_env_at(i) != NULL; i++) {
-        const char *entry = gr_settings_env_at(i);
-        char name[80];
-        bool known;
-        size_t n = strcspn(entry, "=");
-        if (strncmp(entry, "GR00T_", 6) != 0 || n >= sizeof name) {
-            continue;
-        }
-        snprintf(name, sizeof name, "%.*s", (int)n, entry);
-        const char *near = gr_variable_near(name, &known);
-        if (!known) {
-            gr_log(GR_LOG_WARN, "variable %s is unknown and changes nothing%s%s%s", name,
-                   near != NULL ? ", did you mean " : "", near != NULL ? near : "", near != NULL ? "?" : "");
-        }
-    }
-}
-
 static const char *card_flag(const struct gr_serve_flags *f, const char *name)
 {
     const struct {
@@ -143,19 +123,43 @@ static enum gr_status set_limits(const struct gr_serve_flags *f, struct gr_serve
 
 /* ---- files ---- */
 
-static enum gr_status read_pem(const char *path, char **out, struct gr_err *err)
+/* A PEM file with a block whose first line ends with `block`. */
+static enum gr_status read_pem(const char *option, const char *path, const char *block, const char *what, char **out,
+                               struct gr_err *err)
 {
     size_t n = 0;
-    return path == NULL ? GR_OK : gr_fs_read(path, PEM_MAX, out, &n, err);
+    GR_TRY(gr_fs_read(path, PEM_MAX, out, &n, err));
+    const char *begin = strstr(*out, "-----BEGIN ");
+    while (begin != NULL && strncmp(begin + strcspn(begin, "\n") - strlen(block), block, strlen(block)) != 0) {
+        begin = strstr(begin + 1, "-----BEGIN ");
+    }
+    return begin != NULL ? GR_OK
+                         : gr_fail(err, GR_ERR_USAGE, "%s %s holds no %s (expected PEM: \"-----BEGIN ... %s\")", option,
+                                   path, what, block);
+}
+
+static enum gr_status set_tls(const struct gr_serve_flags *f, struct gr_serve_settings *out, struct gr_err *err)
+{
+    struct gr_err why = {0};
+    if ((f->tls_cert != NULL) != (f->tls_key != NULL)) {
+        return gr_fail(err, GR_ERR_USAGE, "--tls-cert and --tls-key belong together");
+    }
+    if (f->tls_cert == NULL) {
+        return GR_OK;
+    }
+    GR_TRY(read_pem("--tls-cert", f->tls_cert, "CERTIFICATE-----", "certificate", &out->tls_cert, err));
+    GR_TRY(read_pem("--tls-key", f->tls_key, "PRIVATE KEY-----", "private key", &out->tls_key, err));
+    enum gr_status status = gr_http_check_tls(out->tls_cert, out->tls_key, &why);
+    return status == GR_OK
+               ? GR_OK
+               : gr_fail(err, status, "--tls-cert %s with --tls-key %s: %s", f->tls_cert, f->tls_key, why.msg);
 }
 
 static enum gr_status set_access(const struct gr_serve_flags *f, struct gr_serve_settings *out, struct gr_err *err)
 {
     struct gr_server_config *c = &out->server;
     const char *origin = f->cors_origin;
-    if ((f->tls_cert != NULL) != (f->tls_key != NULL)) {
-        return gr_fail(err, GR_ERR_USAGE, "--tls-cert and --tls-key belong together");
-    }
+    GR_TRY(set_tls(f, out, err));
     if (origin != NULL && strcmp(origin, "*") == 0 && f->api_key_file != NULL) {
         return gr_fail(
             err, GR_ERR_USAGE,
@@ -168,8 +172,6 @@ static enum gr_status set_access(const struct gr_serve_flags *f, struct gr_serve
     if (origin != NULL && strcmp(origin, "*") != 0 && !url) {
         return gr_fail(err, GR_ERR_USAGE, "--cors-origin is \"%.80s\", expected \"*\" or http://HOST[:PORT]", origin);
     }
-    GR_TRY(read_pem(f->tls_cert, &out->tls_cert, err));
-    GR_TRY(read_pem(f->tls_key, &out->tls_key, err));
     if (f->api_key_file != NULL) {
         struct stat st;
         GR_TRY(gr_settings_key(f->api_key_file, &out->api_key, err));
@@ -277,7 +279,7 @@ static enum gr_status set_engine(const struct gr_serve_flags *f, struct gr_serve
 enum gr_status gr_settings_serve(const struct gr_serve_flags *flags, struct gr_serve_settings *out, struct gr_err *err)
 {
     memset(out, 0, sizeof *out);
-    warn_of_unknown_variables();
+    gr_settings_unknown_variables();
     GR_TRY(set_limits(flags, &out->server, err));
     GR_TRY(set_listen(flags, &out->server, err));
     GR_TRY(set_access(flags, out, err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * variables.h: every environment variable that `gr00t serve` knows, as data: --help, the manual and the checks come from one table. */
+ * variables.h: every environment variable that the commands know, as data: --help, the manual and the checks come from one table. */
 #ifndef GR_CLI_VARIABLES_H
 #define GR_CLI_VARIABLES_H
 

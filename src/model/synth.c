@@ -20,11 +20,25 @@
 #include "model/synth_side.h"
 
 enum { MAX_THREADS = 256, GOLDEN_SEED = 1600 /* of the committed golden, data/demo/golden */ };
-static const char INDEX_NAME[] = "model.safetensors.index.json";
+static const char INDEX_NAME[] = "model.safetensors.index.json", SUMS_NAME[] = "SHA256SUMS";
 
-/* A loader refuses tensor files that the index does not name, so a folder that holds others is refused here, before hours of
- * somebody's download are mixed with random weights. */
-static enum gr_status check_folder(const char *dir, const struct gr_synth_shard *shards, size_t n, struct gr_err *err)
+/* All that is written beside the tensors; a tokenizer may also have been put there for a snapshot without one. */
+static bool is_side_file(const char *name, enum gr_synth_kind kind)
+{
+    static const char *const names[] = {
+        INDEX_NAME,           SUMS_NAME, "config.json", "processor_config.json", "statistics.json",
+        "embodiment_id.json", "LICENSE", "tokenizer"};
+    bool found = kind == GR_SYNTH_DEMO && strcmp(name, "demo") == 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        found = found || strcmp(name, names[i]) == 0;
+    }
+    return found;
+}
+
+/* A folder with anything else in it is refused, before somebody's download or project is mixed with random weights. Names with a dot in
+ * front are what writers, file managers and the Hub's client leave. */
+static enum gr_status check_folder(const char *dir, enum gr_synth_kind kind, const struct gr_synth_shard *shards,
+                                   size_t n, struct gr_err *err)
 {
     DIR *d = opendir(dir);
     if (d == NULL) {
@@ -32,13 +46,14 @@ static enum gr_status check_folder(const char *dir, const struct gr_synth_shard 
     }
     enum gr_status status = GR_OK;
     for (struct dirent *e = readdir(d); e != NULL && status == GR_OK; e = readdir(d)) {
-        bool ours = !gr_ends_with(e->d_name, ".safetensors");
+        bool ours = e->d_name[0] == '.' || is_side_file(e->d_name, kind);
         for (size_t i = 0; i < n && !ours; i++) {
             ours = strcmp(e->d_name, shards[i].name) == 0;
         }
         if (!ours) {
             status = gr_fail(err, GR_ERR_USAGE,
-                             "%s holds %s, which is not part of this snapshot: choose an empty folder", dir, e->d_name);
+                             "%s holds %s, which is not part of this snapshot: choose an empty or new folder", dir,
+                             e->d_name);
         }
     }
     (void)closedir(d);
@@ -59,10 +74,10 @@ static enum gr_status check_space(const char *dir, uint64_t needed, struct gr_er
     return GR_OK;
 }
 
-static enum gr_status remove_index(const char *dir, struct gr_err *err)
+static enum gr_status remove_file(const char *dir, const char *name, struct gr_err *err)
 {
     char path[GR_PATH_BYTES];
-    GR_TRY(gr_path_join(path, dir, INDEX_NAME, err));
+    GR_TRY(gr_path_join(path, dir, name, err));
     if (unlink(path) != 0 && errno != ENOENT) {
         return gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot replace", path);
     }
@@ -73,7 +88,7 @@ static enum gr_status write_snapshot(enum gr_synth_kind kind, bool with_golden, 
                                      struct gr_synth_shard *shards, size_t n, const char *dir,
                                      struct gr_synth_crew *crew, struct gr_err *err)
 {
-    GR_TRY(check_folder(dir, shards, n, err));
+    GR_TRY(check_folder(dir, kind, shards, n, err));
     for (size_t i = 0; i < n; i++) {
         crew->total += shards[i].file_bytes;
     }
@@ -81,7 +96,8 @@ static enum gr_status write_snapshot(enum gr_synth_kind kind, bool with_golden, 
     for (size_t i = 0; i < n; i++) {
         GR_TRY(gr_synth_shard_write(&shards[i], dir, crew, err));
     }
-    GR_TRY(remove_index(dir, err));
+    GR_TRY(remove_file(dir, INDEX_NAME, err));
+    GR_TRY(remove_file(dir, SUMS_NAME, err));
     for (size_t i = 0; i < n; i++) {
         GR_TRY(gr_synth_shard_publish(&shards[i], err));
     }

@@ -111,13 +111,13 @@ static void on_golden(void *user, const char *text)
 
 /* ---- steps ---- */
 
-/* The set of kernels that will run, known before the device is open. */
+/* The highest set of kernels that will run, known before the device is open. */
 static const char *kernels_of(const char *limit)
 {
     unsigned flags = gr_cpu_detect();
     struct gr_err ignored;
     (void)gr_cpu_mask(limit, &flags, &ignored);
-    return (flags & GR_CPU_AVX512) != 0 ? "avx512" : (flags & GR_CPU_AVX2) != 0 ? "avx2" : "scalar";
+    return gr_cpu_best(flags);
 }
 
 static const char *cache_words(enum gr_cache_state state)
@@ -147,17 +147,17 @@ static void tell_formats(struct gr_boot *b, const struct gr_policy *policy)
         gr_buf_printf(&peaks, "%s%s %.0f", i == 0 ? "; Gop/s of a thread: " : ", ", plan->peaks[i].format,
                       plan->peaks[i].gops);
     }
-    enter(b, FORMATS, "%s (asked: %s; 16-bit: %s%s)", plan->step, plan->asked, plan->half,
-          peaks.data != NULL ? peaks.data : "");
+    enter(b, FORMATS, "%s (asked: %s%s%s%s)", plan->step, plan->asked, plan->half[0] != '\0' ? "; 16-bit: " : "",
+          plan->half, peaks.data != NULL ? peaks.data : "");
     gr_buf_free(&peaks);
     for (int i = 0; i < plan->n_tries; i++) {
         const struct gr_plan_try *t = &plan->tries[i];
         for (int k = 0; k < t->judged; k++) {
             const struct gr_verdict *v = &t->verdict[k];
             gr_log(GR_LOG_INFO,
-                   "%s on observation %d: actions PCC %.6f, slice %.6f, max|d| %.2e, worst group %s %.5f: %s", t->step,
-                   k + 1, v->pcc, v->pcc_slice, v->max_abs, v->worst_group[0] != '\0' ? v->worst_group : "none",
-                   v->worst_pcc, v->pass ? "passes" : "fails");
+                   "%s on observation %d (%s): actions PCC %.6f, slice %.6f, max|d| %.2e, worst group %s %.5f: %s",
+                   t->step, k + 1, gr_plan_gates(k) ? "gates" : "for the report", v->pcc, v->pcc_slice, v->max_abs,
+                   v->worst_group[0] != '\0' ? v->worst_group : "none", v->worst_pcc, v->pass ? "passes" : "fails");
         }
     }
 }

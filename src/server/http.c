@@ -310,6 +310,22 @@ enum gr_status gr_http_start(const struct gr_http_config *cfg, struct gr_http **
     return GR_OK;
 }
 
+enum gr_status gr_http_check_tls(const char *cert, const char *key, struct gr_err *err)
+{
+    struct gr_http *http = calloc(1, sizeof *http);
+    if (http == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "TLS: no memory");
+    }
+    http->cfg = (struct gr_http_config){.tls_cert = cert, .tls_key = key, .limits = {.connections = 1}};
+    http->tls = true;
+    enum gr_status status = start_library(http, err); /* nothing listens: it only reads the two */
+    if (http->mhd != NULL) {
+        MHD_stop_daemon(http->mhd);
+    }
+    free(http);
+    return status;
+}
+
 /* ---- drain and end ---- */
 
 static void wake(struct gr_http *http)

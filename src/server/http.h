@@ -57,6 +57,9 @@ struct gr_http_config {
 /* Starts serving. GR_ERR_USAGE: certificate or key unusable, no TLS in the library. GR_ERR_DEVICE: the system refuses threads or epoll. */
 enum gr_status gr_http_start(const struct gr_http_config *cfg, struct gr_http **out, struct gr_err *err);
 
+/* Whether certificate and key, PEM text, can be used together: before a port is taken. GR_ERR_USAGE. */
+enum gr_status gr_http_check_tls(const char *cert, const char *key, struct gr_err *err);
+
 /* Stops accepting: new clients are refused by the system, idle connections are closed, replies from now on say Connection: close. */
 void gr_http_drain(struct gr_http *http);
 /* Waits until no request is open (between on_head and on_end) or timeout_ms passed. True: none is open. */

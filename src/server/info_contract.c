@@ -240,7 +240,9 @@ void gr_info_outputs(struct gr_jw *w, const struct gr_boot_facts *facts)
     gr_jw_put_string(w, "action_rate_source",
                      rate_hz > 0 ? "suffix of the camera keys"
                                  : "the snapshot does not say at which rate it was recorded");
-    gr_jw_put_string(w, "rows", "in time order, one a step of the recordings, from the time of the observation on");
+    gr_jw_put_string(
+        w, "rows",
+        "row k is the joint target for k steps of the recordings after the observation: row 0 for its own moment, to be commanded at once");
     gr_jw_put_bool(w, "normalized", false);
     gr_jw_put_string(w, "normalized_means",
                      "false: actions are physical joint targets, nothing is to be scaled or added by the client");

@@ -122,10 +122,11 @@ static void tell_address(const struct server *s)
 {
     const struct gr_server_config *c = s->cfg;
     gr_log(GR_LOG_INFO, "Started server process [%ld]", (long)getpid());
-    gr_log(GR_LOG_INFO, "Listening on %s%s", s->listener.url, s->listener.inherited ? " (socket handed over)" : "");
-    if (s->listener.moved) {
-        gr_log(GR_LOG_INFO, "port %d is in use; serving on %d instead", GR_PORT_FIRST, s->listener.port);
+    if (s->listener.moved) { /* clients that know the default would talk to another program */
+        gr_log(GR_LOG_WARN, "port %d is in use by another program; serving on %d instead", GR_PORT_FIRST,
+               s->listener.port);
     }
+    gr_log(GR_LOG_INFO, "Listening on %s%s", s->listener.url, s->listener.inherited ? " (socket handed over)" : "");
     if (s->listener.is_public && c->api_key == NULL) {
         gr_log(GR_LOG_WARN, "%s can be reached from other machines and asks for no key; --api-key-file sets one",
                s->listener.url);

@@ -3,6 +3,7 @@
  * service_predict.c: a predict on its way: accepted on the network thread, read and encoded by the intake thread while the engine computes
  * the one before, computed and answered by the predict thread. Every accepted request leaves through gr_service_send exactly once, also
  * when its client has gone, the engine has failed or the service stops. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,18 @@ static void refuse(struct gr_job *job, int status, const char *code, const char 
     gr_service_error(job, status, code, message, field);
 }
 
+/* What the library found, and what a client or the operator of this service can do about it. */
+static void refuse_input(struct gr_job *job, int status, const struct gr_request_error *why, const char *message)
+{
+    char text[GR_ERR_MSG_BYTES + 96];
+    const bool too_many = strncmp(message, "n_text", 6) == 0;
+    const char *layout = job->service->cfg.layout;
+    const bool layout_helps = too_many && layout != NULL && strcmp(layout, "gr1") == 0;
+    snprintf(text, sizeof text, "%s%s%s", message, too_many ? ": shorten it" : "",
+             layout_helps ? ", or start the service with --layout gr1_long_text (152 tokens)" : "");
+    refuse(job, status, why->code, text, why->field);
+}
+
 void gr_service_on_body(void *user, struct gr_http_request *r)
 {
     struct gr_service *s = user;
@@ -136,7 +149,7 @@ static bool answer_failure(struct gr_job *job, enum gr_status status, const stru
     if (http_status < 500) {
         struct gr_request_error why;
         gr_request_explain(err, &why);
-        refuse(job, http_status, why.code, err->msg, why.field);
+        refuse_input(job, http_status, &why, err->msg);
         return false;
     }
     if (status == GR_ERR_NOMEM) {

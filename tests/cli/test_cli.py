@@ -464,6 +464,7 @@ def the_cache_folder_is_used_unless_it_is_off():
     bare = os.path.join(TMP, "no_cache_home")
     os.mkdir(bare)
     done(predict("--cache", "off", env={"HOME": bare}))
+    done(predict(env={"HOME": bare, "GR00T_CACHE": "OFF"}))
     equal(os.listdir(bare), [])
 
 
@@ -537,6 +538,7 @@ def sums(folder):
 def verify_finds_one_flipped_byte():
     folder = os.path.join(TMP, "verify")
     shutil.copytree(DEMO, folder)
+    os.remove(os.path.join(folder, "SHA256SUMS"))
     fails(gr00t("verify", folder), 1)  # nobody knows a checksum
     write("verify/SHA256SUMS", sums(folder))
     contains(done(gr00t("verify", folder)).out, " 0 mismatched")
@@ -567,13 +569,47 @@ def synth_is_deterministic():
 
 
 @test
+def synth_writes_checksums_that_verify_reads():
+    folder = os.path.join(TMP, "summed")
+    for seed in ("1600", "7"):  # the second one replaces the first: no golden, other weights
+        done(gr00t("synth", "demo", folder, "--seed", seed))
+        contains(done(gr00t("verify", folder)).out, " 0 mismatched, 0 missing, 0 without checksum (sums file)")
+        with open(os.path.join(folder, "SHA256SUMS")) as f:
+            equal(sorted(f), sorted(sums(folder).splitlines(keepends=True)))
+
+
+@test
+def synth_leaves_foreign_folders_alone():
+    for i, name in enumerate(("notes.txt", "model-00001-of-00002.safetensors", "src")):
+        folder = os.path.join(TMP, f"foreign{i}")
+        os.makedirs(os.path.join(folder, name))
+        fails(gr00t("synth", "demo", folder), 2, name, "empty or new folder")
+        equal(os.listdir(folder), [name])
+    folder = os.path.join(TMP, "prepared")  # tiny and full get a tokenizer from their user
+    os.makedirs(os.path.join(folder, "tokenizer"))
+    write("prepared/tokenizer/vocab.json", "{}")
+    done(gr00t("synth", "tiny", folder))
+    done(gr00t("synth", "tiny", folder))
+    equal(open(os.path.join(folder, "tokenizer", "vocab.json")).read(), "{}")
+
+
+@test
+def a_golden_of_another_observation_is_told():
+    equal(done(predict("--golden", GOLDEN)).err, "")
+    other = write("other.png", png(256, 256))
+    for more, kw, part in ((("--seed", "43"), {}, "the seed"), ((), {"instruction": "pick the pear"}, "the instruction"),
+                           (("--noise", write("ones.npy", npy((50, 128)))), {}, "the noise"), ((), {"image": other}, "the picture"),
+                           ((), {"state_file": write("zeros.json", json.dumps({g: [0] * n for g, n in GROUPS.items()}))}, "the state")):
+        contains(done(predict("--golden", GOLDEN, *more, **kw)).err, f"warning: --golden {GOLDEN}: {part} of this observation is not that of the case")
+
+
+@test
 def the_example_runs():
     if not EXAMPLE:
         raise Skip("GR00T_EXAMPLE is not set")
     run = gr00t(DEMO, FRAME, INSTRUCTION, program=EXAMPLE)
     done(run)
-    zero = write("zero.json", json.dumps({g: [0] * n for g, n in GROUPS.items()}))
-    a = actions(predict("--json", "--policy", "auto", state_file=zero))  # the library's default
+    a = actions(predict("--json", "--policy", "auto"))  # the library's default
     rows = [[v for g in GROUPS for v in a[g][s]] for s in range(16)]
     got = [[float(v) for v in line.split()] for line in run.out.splitlines()]
     equal([len(r) for r in got], [29] * 16)
@@ -607,6 +643,14 @@ def variables_are_used_after_flags():
     fails(predict(env={"GR00T_DEVICE": "toaster"}), 2, "toaster", "cpu")
     fails(predict(env={"GR00T_POLICY": "wild"}), 2, "wild", "exact")
     done(predict(env={"GR00T_DEVICE": "", "GR00T_POLICY": ""}))
+
+
+@test
+def misspelt_variables_are_named():
+    env = {"GR00T_THREDS": "1"}
+    for run in (predict(env=env), gr00t("inspect", DEMO, env=env), gr00t("check", DEMO, GOLDEN, env=env), gr00t("tokenize", DEMO, "pick", env=env),
+                gr00t("synth", "demo", os.path.join(TMP, "misspelt"), env=env), gr00t("bench", "engine", "--model", DEMO, "--runs", "1", env=env)):
+        equal(done(run).err.count("warning: variable GR00T_THREDS is unknown and changes nothing, did you mean GR00T_THREADS?"), 1, run.err)
 
 
 @test
@@ -668,6 +712,8 @@ def usage_mistakes_exit_2():
         fails(predict("--seed", seed), 2, "--seed")
     fails(predict("--threads", "0"), 2, "--threads")
     contains(done(predict("--threads", "40")).err, "40 threads on")
+    most = max(64, 8 * len(os.sched_getaffinity(0)))
+    fails(predict("--threads", str(most + 1)), 2, "--threads", str(most), "this process may use")
     fails(predict("--cpu", "sse9"), 2, "sse9", "avx2")
     equal(os.path.exists(os.path.join(TMP, "x")), False)
 
@@ -915,7 +961,7 @@ def a_reader_that_goes_away_ends_the_run_quietly():
         run = gr00t(*args, stdout=w)
         equal((run.code, run.err), (141, ""), args)
     # what the command itself has to say is still said
-    fails(gr00t("verify", DEMO, stdout=w), 1, "no checksum is known")
+    fails(gr00t("verify", GOLDEN, stdout=w), 1, "no checksum is known")
     fails(gr00t("inspect", os.path.join(TMP, "nowhere"), stdout=w), 4, "nowhere")
     folder = os.path.join(TMP, "piped")
     os.makedirs(folder)

@@ -331,6 +331,11 @@ def plot_draws_files():
     saved, out = write(TMP, "demo.json", json.dumps(demo())), os.path.join(TMP, "files.svg")
     contains(done(gr00t("plot", "--chunk", chunk, "--golden", golden, "--out", out)).out, "max|d| 1.00e-02")
     contains(done(gr00t("plot", "--chunk", chunk, "--golden", saved, "--out", out)).out, "max|d| 1.00e-02")
+    case = os.path.join(TMP, "case")  # the folder of a golden case, as predict takes it
+    os.makedirs(case)
+    shutil.copy(golden, os.path.join(case, "expected.json"))
+    contains(done(gr00t("plot", "--chunk", chunk, "--golden", case, "--out", out)).out, "max|d| 1.00e-02")
+    fails(gr00t("plot", "--chunk", chunk, "--golden", TMP, "--out", out), 3, "expected.json")
     assert "golden" not in done(gr00t("plot", "--chunk", chunk, "--out", out)).out
     other = reply({})
     del other["actions"]["waist"]

@@ -179,6 +179,12 @@ def openapi_schemas_and_examples_are_valid():
         for media in response["content"].values():
             for fault in fits(doc, "Error", media["example"]) if "example" in media else ():
                 yield f"{name}: {fault}"
+            if "example" not in media:
+                continue
+            error, detail = media["example"]["error"], media["example"]["detail"]
+            told = detail[0]["msg"] if isinstance(detail, list) else detail
+            if f"`{error['code']}`" not in API or told != error["message"]:
+                yield f"{name}: the example has the code {error['code']} and says {told!r} in detail"
     good = examples["PredictGr1"]["value"]
     wrong = [{"prompt": "x"}, {"instruction": None}, {"unknown": 1}, {"seed": -1}, {"seed": 2**63}, {"seed": 0.5}, {"state": {}}, {"images": {}},
              {"state_dtype": "float16"}, {"return_normalized": "true"}, {"embodiment": "other"}, {"noise": [[0.0] * 128] * 49}]
@@ -324,7 +330,8 @@ def refusals_are_those_of_the_table(service):
 
 def the_client_of_the_api_page_works(service):
     code = re.search(r"```python\n(.*?)```", API, re.S).group(1)
-    shutil.copy(service.folder / "demo/demo/frame.png", service.folder / "frame.png")
+    (service.folder / "build").mkdir()
+    (service.folder / "build/demo").symlink_to("../demo")  # where `make demo` puts it
     client = service.folder / "client.py"
     client.write_text(code.replace("port=20000", f"port={service.port}"), encoding="utf-8")
     r = subprocess.run([sys.executable, client], cwd=service.folder, capture_output=True, text=True, check=False)
@@ -336,6 +343,33 @@ def the_client_of_the_api_page_works(service):
                            capture_output=True, text=True, check=False)
         if r.returncode != 0 or (line is lines[-1] and '"actions"' not in r.stdout):
             yield f"{line}: exit {r.returncode}, {r.stdout[:200]}{r.stderr[:200]}"
+
+
+def the_loop_of_the_examples_works(service):
+    """Two seconds of it: 40 steps, nearly all of which find a row (the machine may be busy)."""
+    r = subprocess.run([sys.executable, ROOT / "examples/loop.py", service.url, "2"], capture_output=True, text=True, check=False, timeout=60)
+    m = re.fullmatch(r"(\d+) rows commanded, (\d+) steps held, 20 steps a second\n", r.stdout)
+    if r.returncode != 0 or r.stderr or not m or int(m.group(1)) + int(m.group(2)) not in (40, 41) or int(m.group(1)) < 20:
+        yield f"examples/loop.py: exit {r.returncode}, {r.stdout[-200:]}{r.stderr[-400:]}"
+
+
+def the_table_of_joints_is_that_of_info(service):
+    groups = {g["key"]: g for g in service.ask("/info")[1]["inputs"]["state"]["groups"]}
+    table = API[API.index("### Joints of gr1"): API.index("## Reply")]
+    cell = lambda g, i: [f"{groups[g]['normalization'][side][i]:.3f}" for side in ("min", "max")]
+    seen, heads = 0, []
+    for row in re.findall(r"^\| (.*) \|$", table, re.M):
+        place, names, *ranges = [x.strip() for x in row.split("|")]
+        if not place:
+            heads = [x.strip("`") for x in ranges if x]
+            continue
+        for group, text, name in zip(heads, ranges, re.findall(r"`(\w+)`", names)) if place.isdigit() else ():
+            i, told = int(place), re.findall(r"-?\d+\.\d+", text)
+            seen += 1
+            if groups[group]["joints"][i] != name or any(abs(float(a) - float(b)) > 0.0055 for a, b in zip(told, cell(group, i))) or len(told) != 2:
+                yield f"docs/API.md: {group}[{i}] is {name} {told}, /info has {groups[group]['joints'][i]} {cell(group, i)}"
+    if seen != 29:
+        yield f"docs/API.md: {seen} joints in the table"
 
 
 def client_commands_of_the_readme_work(service):
@@ -415,8 +449,8 @@ def main():
              routes_are_those_of_the_server, error_codes_are_those_of_the_server, metrics_are_those_of_the_server, setup_is_brief_and_tells_failures]
     if pathlib.Path("/usr/bin/apt-get").exists():
         tests.append(setup_knows_its_options)
-    live = [replies_fit_the_contract, refusals_are_those_of_the_table, the_client_of_the_api_page_works, client_commands_of_the_readme_work,
-            landmarks_and_metrics_of_a_live_service]  # the last one ends the service
+    live = [replies_fit_the_contract, refusals_are_those_of_the_table, the_client_of_the_api_page_works, the_loop_of_the_examples_works,
+            the_table_of_joints_is_that_of_info, client_commands_of_the_readme_work, landmarks_and_metrics_of_a_live_service]  # the last one ends the service
     failed = 0
     print(f"1..{len(tests) + len(live)}")
     with tempfile.TemporaryDirectory() as folder:

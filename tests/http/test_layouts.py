@@ -30,7 +30,8 @@ def longest(server, n):
 def limit(server, n):
     r = server.post(base(instruction=longest(server, n))).is_(200)
     assert r.json()["prompt_tokens"] == n, str(r)
-    r = server.post(base(instruction=longest(server, n) + " pick" * 2)).error(400, "n_text", "L_max", str(n), field="instruction")
+    r = server.post(base(instruction=longest(server, n) + " pick" * 2)).error(400, "n_text", "L_max", str(n), "shorten it", field="instruction")
+    assert ("--layout gr1_long_text" in str(r)) == (n == 24), str(r)  # what would help, where something would
 
 
 @test("PR-04", "gr1 is the default and takes 24 tokens")

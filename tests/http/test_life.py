@@ -343,10 +343,10 @@ def unix_socket():
     s.boot_fails(2, args=("--unix", "/" + "x" * 200))
 
 
-def certificate():
+def certificate(name=""):
     if shutil.which("openssl") is None:
         raise s.Skip("openssl is not installed")
-    cert, key = path("cert.pem"), path("key.pem")
+    cert, key = path(f"{name}cert.pem"), path(f"{name}key.pem")
     if not os.path.exists(cert):
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout", key, "-out", cert],
                        check=True, capture_output=True, timeout=60)
@@ -366,9 +366,12 @@ def tls():
             raw = s.receive(sock, b"plain text", 5)
             assert b"200" not in raw.got, str(raw)
         assert server.get("/health").is_(200)
-    s.boot_fails((2, 3), args=("--tls-cert", cert))
-    s.boot_fails((2, 3), args=("--tls-cert", cert, "--tls-key", cert))
-    s.boot_fails((2, 3), args=("--tls-cert", key, "--tls-key", key))
+    s.boot_fails(2, args=("--tls-cert", cert))
+    other, _ = certificate("other")
+    for args, parts in (((cert, cert), (cert, "no private key")), ((key, key), (key, "no certificate")), ((other, key), (other, key, "match"))):
+        log = s.boot_fails(2, *parts, args=("--tls-cert", args[0], "--tls-key", args[1]))
+        assert "Listening" not in log, log
+    s.boot_fails(3, "nowhere.pem", args=("--tls-cert", cert, "--tls-key", "/nowhere.pem"))
 
 
 @test("", "an API key: 401 without it, health and readiness open, the key in no log")

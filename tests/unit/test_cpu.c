@@ -43,6 +43,15 @@ static void a_name_keeps_everything_up_to_it(void **state)
     }
 }
 
+static void the_best_set_is_the_highest_of_the_flags(void **state)
+{
+    (void)state;
+    assert_string_equal(gr_cpu_best(0), "scalar");
+    assert_string_equal(gr_cpu_best(GR_CPU_AVX2), "avx2");
+    assert_string_equal(gr_cpu_best(GR_CPU_AVX2 | GR_CPU_AVX512 | GR_CPU_AVX512BF16), "avx512bf16");
+    assert_string_equal(gr_cpu_best(ALL), "amx");
+}
+
 static void levels_below_that_the_cpu_lacks_do_not_matter(void **state)
 {
     (void)state;
@@ -199,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_keeps_everything_up_to_it),
+        cmocka_unit_test(the_best_set_is_the_highest_of_the_flags),
         cmocka_unit_test(levels_below_that_the_cpu_lacks_do_not_matter),
         cmocka_unit_test(unknown_and_absent_sets_are_refused),
         cmocka_unit_test(detected_flags_agree_with_the_compiler),

@@ -71,6 +71,9 @@ static void counts_appear_with_route_and_status(void **state)
     assert_has(text, "\ngr00t_request_seconds_bucket{route=\"/health\",le=\"0.005\"} 2\n");
     assert_has(text, "\ngr00t_request_seconds_bucket{route=\"/health\",le=\"+Inf\"} 2\n");
     assert_has(text, "\ngr00t_request_seconds_sum{route=\"/health\"} 0.0035\n");
+    assert_has(
+        text,
+        "\ngr00t_request_seconds_bucket{route=\"/predict\",le=\"0.8\"} 0\n"); /* the alert of contrib/prometheus */
     assert_has(text, "\ngr00t_request_seconds_bucket{route=\"/predict\",le=\"10\"} 0\n");
     assert_has(text, "\ngr00t_request_seconds_count{route=\"/predict\"} 1\n");
     assert_has(text, "\ngr00t_dropped_total 1\n");

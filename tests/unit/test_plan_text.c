@@ -41,6 +41,11 @@ static void layers_that_are_alike_are_one_line(void **state)
     assert_non_null(strstr(out.data, "vit.*.fc2  0-5       i8       not measured\n"));
     assert_non_null(strstr(out.data, "patch"));
     gr_buf_free(&out);
+    p.half[0] = '\0'; /* exact: nothing is held in 16 bits */
+    out = (struct gr_buf){0};
+    gr_plan_text(&p, &out);
+    assert_non_null(strstr(out.data, "mixed, llm 8 (asked: auto)\n"));
+    gr_buf_free(&out);
     gr_plan_free(&p);
 }
 

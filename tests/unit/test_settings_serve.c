@@ -256,6 +256,13 @@ static void options_go_before_variables(void **state)
     accepts(&f, ENV(home, "GR00T_LAYOUT=gr1_long_text", "GR00T_THREADS=2"));
     assert_int_equal(c->engine.max_text_tokens, 152);
     assert_string_equal(c->threads_reason, "set by GR00T_THREADS");
+    const int cpus = gr_cpu_count(), most = 8 * cpus > 64 ? 8 * cpus : 64;
+    f.engine.threads = (struct gr_arg_int){true, most};
+    accepts(&f, ENV(home));
+    f.engine.threads.value++;
+    refuses(&f, ENV(home), GR_ERR_USAGE, "this process may use");
+    f = with_model();
+    refuses(&f, ENV(home, "GR00T_THREADS=1024"), GR_ERR_USAGE, "GR00T_THREADS is 1024, expected at most");
 }
 
 static void unknown_variables_of_ours_are_named_with_the_nearest(void **state)
@@ -388,6 +395,26 @@ static void a_key_is_one_word_from_a_private_file(void **state)
     accepts(&f, ENV(home));
 }
 
+/* Before a port is taken, and with the name of the file. */
+static void certificate_and_key_are_tried_before_the_start(void **state)
+{
+    (void)state;
+    static const char key[] = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    static const char cert[] = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    struct gr_serve_flags f = with_model();
+    const char *cert_file = gr_test_join(hub, "cert.pem"), *key_file_name = gr_test_join(hub, "key.pem");
+    gr_test_write(cert_file, cert, strlen(cert));
+    gr_test_write(key_file_name, key, strlen(key));
+    f.tls_cert = f.tls_key = cert_file;
+    refuses(&f, ENV(home), GR_ERR_USAGE, "cert.pem holds no private key");
+    f.tls_cert = f.tls_key = key_file_name;
+    refuses(&f, ENV(home), GR_ERR_USAGE, "key.pem holds no certificate");
+    f.tls_cert = cert_file;
+    refuses(&f, ENV(home), GR_ERR_USAGE, "cert.pem with --tls-key");
+    f.tls_key = "/nowhere/key.pem";
+    refuses(&f, ENV(home), GR_ERR_IO, "/nowhere/key.pem");
+}
+
 static void options_that_contradict_are_refused(void **state)
 {
     (void)state;
@@ -441,6 +468,7 @@ int main(void)
         cmocka_unit_test(a_revision_that_is_not_there_is_never_replaced),
         cmocka_unit_test(a_fixed_layout_needs_its_one_picture),
         cmocka_unit_test(a_key_is_one_word_from_a_private_file),
+        cmocka_unit_test(certificate_and_key_are_tried_before_the_start),
         cmocka_unit_test(options_that_contradict_are_refused),
         cmocka_unit_test(every_variable_has_a_line_of_help),
     };
