@@ -108,7 +108,7 @@ struct gr_info {
     struct gr_fidelity fidelity[5];
     double load_ms;
     char weights_content[17]; /* checksum over all of their bytes; "" without a cache folder */
-    char weights_digest[65]; /* identifies the weights: hex SHA-256 over all tensor headers and sampled blocks */
+    char weights_digest[65];  /* identifies the weights: hex SHA-256 over all tensor headers and sampled blocks */
     enum gr_cache_state cache;
     const char *cache_file; /* packed weights on disk, NULL: none */
     const char *cache_note; /* one line: why a stored file was not used or could not be written; NULL: nothing to say */

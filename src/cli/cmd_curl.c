@@ -12,6 +12,7 @@
 #include "base/jsonout.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/launch_target.h"
 #include "cli/obs_files.h"
 #include "cli/served.h"
 #include "cli/wire_chunk.h"
@@ -21,6 +22,7 @@ enum { IMAGE_MAX_BYTES = 160 << 20, STATE_MAX_BYTES = 1 << 20, CAMERA_BYTES = 25
 
 struct options {
     bool json, dry_run, print;
+    const char *profile;
     struct gr_obs_flags obs;
     struct gr_served_flags served;
 };
@@ -39,6 +41,11 @@ static const struct gr_arg args[] = {
      .kind = GR_ARG_FLAG,
      .offset = offsetof(struct options, print),
      .help = "print a shell command with curl that does the same"},
+    {.name = "profile",
+     .kind = GR_ARG_STRING,
+     .offset = offsetof(struct options, profile),
+     .value = "NAME",
+     .help = "of TARGET, when several of its profiles run"},
     GR_SERVED_ARGS(struct options, served),
 };
 
@@ -236,27 +243,11 @@ static enum gr_status write_request(const struct options *o, const struct gr_jso
 
 /* ---- --print ---- */
 
-/* A word for a POSIX shell, a blank in front. */
-static void put_word(const char *text, struct gr_buf *out)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,";
-    gr_buf_puts(out, " ");
-    if (*text != '\0' && strspn(text, plain) == strlen(text)) {
-        gr_buf_puts(out, text);
-        return;
-    }
-    gr_buf_puts(out, "'");
-    for (; *text != '\0'; text++) {
-        gr_buf_put(out, *text == '\'' ? "'\\''" : text, *text == '\'' ? 4 : 1);
-    }
-    gr_buf_puts(out, "'");
-}
-
 static void put_option(const char *name, const char *value, struct gr_buf *out)
 {
     if (value != NULL) {
-        gr_buf_printf(out, " %s", name);
-        put_word(value, out);
+        gr_buf_printf(out, " %s ", name);
+        gr_shell_word(value, out);
     }
 }
 
@@ -279,8 +270,8 @@ static void put_curl(const struct options *o, const struct gr_served *s, struct 
     put_option("--ca-file", o->served.ca_file, out);
     gr_buf_puts(out, " |\n    curl -sS --fail-with-body -H 'Content-Type: application/json' -H 'Expect:'");
     if (o->served.api_key_file != NULL) {
-        gr_buf_puts(out, " -H \"Authorization: Bearer $(cat");
-        put_word(o->served.api_key_file, out);
+        gr_buf_puts(out, " -H \"Authorization: Bearer $(cat ");
+        gr_shell_word(o->served.api_key_file, out);
         gr_buf_puts(out, ")\"");
     }
     put_option("--cacert", o->served.ca_file, out);
@@ -292,8 +283,8 @@ static void put_curl(const struct options *o, const struct gr_served *s, struct 
     }
     gr_buf_put(&url, local ? "http://localhost" : s->url, local ? strlen("http://localhost") : n);
     gr_buf_puts(&url, "/predict");
-    gr_buf_puts(out, " --data-binary @-");
-    put_word(url.data != NULL ? url.data : "", out);
+    gr_buf_puts(out, " --data-binary @- ");
+    gr_shell_word(url.data != NULL ? url.data : "", out);
     gr_buf_puts(out, "\n");
     gr_buf_free(&url);
 }
@@ -321,12 +312,36 @@ static enum gr_status send(struct gr_cli *cli, const struct options *o, struct g
     return status;
 }
 
+/* Where a service is that `serve TARGET` started, and the certificate to trust. */
+static enum gr_status find_service(struct options *o, const char *target, struct gr_running *r, struct gr_err *err)
+{
+    struct gr_state_dirs dirs;
+    if (o->served.url != NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "TARGET and --url both say where the service is; leave one out");
+    }
+    GR_TRY(gr_settings_tool_dirs(&dirs, err));
+    GR_TRY(gr_running_one(&dirs, target, o->profile, r, err));
+    o->served.url = r->url;
+    if (o->served.ca_file == NULL && r->tls_cert[0] != '\0') {
+        o->served.ca_file = r->tls_cert;
+    }
+    return GR_OK;
+}
+
 static enum gr_status run(struct gr_cli *cli, const void *options, const char *const *words, int n_words,
                           struct gr_err *err)
 {
-    (void)words;
-    (void)n_words;
-    const struct options *o = options;
+    struct options own = *(const struct options *)options;
+    const struct options *o = &own;
+    const char *base = gr_settings_tool_env("BASE_URL");
+    struct gr_running service; /* what `own` points into */
+    if (n_words > 0) {
+        GR_TRY(find_service(&own, words[0], &service, err));
+    } else if (own.profile != NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "--profile is for a TARGET");
+    } else if (own.served.url == NULL) {
+        own.served.url = base;
+    }
     struct gr_served served = {0};
     struct gr_json *demo = NULL;
     struct gr_buf body = {0};
@@ -368,16 +383,17 @@ out:
 const struct gr_command gr_cmd_curl = {
     .name = "curl",
     .summary = "Send one request to a running service and show the chunk",
-    .synopsis = "[--url URL] [--image FILE --state FILE --instruction TEXT] [OPTIONS]",
+    .synopsis = "[TARGET | --url URL] [--image FILE --state FILE --instruction TEXT] [OPTIONS]",
     .more = "Without --image, --state and --instruction the service's demo request is sent.\n\n"
+            "TARGET is what `gr00t serve TARGET` started. Without it and --url: TT_MODEL_BASE_URL, else port 20000.\n\n"
             "Examples\n  gr00t curl\n"
             "  gr00t curl --image frame.png --state state.json --instruction \"pick the pear\" --json\n"
             "  gr00t curl --dry-run > request.json",
     .args = args,
     .n_args = sizeof args / sizeof args[0],
     .options_bytes = sizeof(struct options),
-    .max_words = 0,
-    .words = "option",
+    .max_words = 1,
+    .words = "TARGET",
     .run = run,
 };
 _Static_assert(sizeof(struct options) <= GR_CLI_OPTIONS_BYTES, "options do not fit");

@@ -16,13 +16,18 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/entry.h"
 #include "cli/settings.h"
 #include "gr00t.h"
 #include "base/nearest.h"
 
 static const struct gr_command *const commands[] = {
-    &gr_cmd_predict,      &gr_cmd_serve,  &gr_cmd_inspect, &gr_cmd_synth,      &gr_cmd_check, &gr_cmd_tokenize,
-    &gr_cmd_bench_engine, &gr_cmd_verify, &gr_cmd_smoke,   &gr_cmd_bench_http, &gr_cmd_plot,  &gr_cmd_curl};
+    &gr_cmd_predict,  &gr_cmd_serve,        &gr_cmd_inspect,   &gr_cmd_synth,          &gr_cmd_check,
+    &gr_cmd_tokenize, &gr_cmd_bench_engine, &gr_cmd_verify,    &gr_cmd_smoke,          &gr_cmd_bench_http,
+    &gr_cmd_plot,     &gr_cmd_curl,         &gr_cmd_package,   &gr_cmd_manifest_check, &gr_cmd_pull,
+    &gr_cmd_push,     &gr_cmd_publish,      &gr_cmd_unpublish, &gr_cmd_search,         &gr_cmd_list,
+    &gr_cmd_info,     &gr_cmd_profiles,     &gr_cmd_rm,        &gr_cmd_login,          &gr_cmd_stop,
+    &gr_cmd_ps,       &gr_cmd_logs};
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 enum { EXIT_SNAPSHOT = 4, EXIT_INTERRUPTED = 130, EXIT_CLOSED_PIPE = 141, REPORT_MS = 500 };
 
@@ -123,6 +128,7 @@ static void set_up_process(void)
         }
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* who ignores it would not learn how its children ended */
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is then a failed write like a full disk */
     struct sigaction sa = {.sa_handler = on_interrupt};
     sigemptyset(&sa.sa_mask);
@@ -381,7 +387,20 @@ int main(int argc, char **argv)
     struct gr_cli cli = {0};
     struct gr_err err = {0}, write_err = {0};
     set_up_process();
-    enum gr_status status = parse_and_run(&cli, argc, argv, &err);
+    if (gr_entry_is_smi(argc, argv)) {
+        const int code = gr_entry_smi(argc, argv, access("/dev/tenstorrent", F_OK) == 0, &cli.out);
+        const bool told = gr_cli_flush(&cli, &write_err) == GR_OK;
+        gr_buf_free(&cli.out);
+        return told ? code : gr_exit_code(GR_ERR_IO);
+    }
+    char **words = argv;
+    enum gr_status status = gr_entry_is_python(argc, argv) ? gr_entry_serve(argc, argv, &argc, &words, &err) : GR_OK;
+    if (status == GR_OK) {
+        status = parse_and_run(&cli, argc, words, &err);
+    }
+    if (words != argv) {
+        free(words);
+    }
     bool reader_gone = cli.closed_pipe; /* it is what ended the run */
     /* What was found out is shown even when the run failed: a failed check prints its table. */
     enum gr_status written = gr_cli_flush(&cli, &write_err);

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "policy/policy.h"
 
-enum { BAR_WIDTH = 30, FIRST_MS = 1000, REDRAW_MS = 80, LINE_MS = 1000 };
+enum { BAR_WIDTH = 30, FIRST_MS = 1000, REDRAW_MS = 80, LINE_MS = 1000, MARK_MS = 1000 };
 
 void gr_progress_begin(struct gr_progress *p, const struct gr_cli *cli)
 {
@@ -21,11 +21,48 @@ void gr_progress_begin(struct gr_progress *p, const struct gr_cli *cli)
     p->last_ms = p->start_ms;
 }
 
+/* Bytes a second since the oldest mark: what was there before the start does not count, and a pause shows. Negative: not known yet. */
+static double rate_of(struct gr_progress *p, double now, uint64_t done)
+{
+    const int last = (p->n_marks + GR_PROGRESS_MARKS - 1) % GR_PROGRESS_MARKS;
+    if (p->n_marks == 0 || now - p->marks[last].ms >= MARK_MS) {
+        p->marks[p->n_marks % GR_PROGRESS_MARKS].ms = now;
+        p->marks[p->n_marks % GR_PROGRESS_MARKS].done = done;
+        p->n_marks++;
+    }
+    const int oldest = p->n_marks > GR_PROGRESS_MARKS ? p->n_marks % GR_PROGRESS_MARKS : 0;
+    const double ms = now - p->marks[oldest].ms;
+    return ms >= MARK_MS && done >= p->marks[oldest].done ? (double)(done - p->marks[oldest].done) / ms * 1000.0 : -1.0;
+}
+
+/* "  123 MB/s, 1:02:03 left" */
+static void rate_text(struct gr_progress *p, uint64_t done, uint64_t total, char *out, size_t n)
+{
+    char size[32], left[48] = "";
+    const double rate = rate_of(p, p->last_ms, done);
+    out[0] = '\0';
+    if (rate < 0.0) {
+        return;
+    }
+    if (rate > 0.0 && total >= done && (double)(total - done) / rate < 360000.0) {
+        const int s = (int)((double)(total - done) / rate + 0.5);
+        if (s >= 3600) {
+            snprintf(left, sizeof left, ", %d:%02d:%02d left", s / 3600, s / 60 % 60, s % 60);
+        } else {
+            snprintf(left, sizeof left, ", %d:%02d left", s / 60, s % 60);
+        }
+    }
+    snprintf(out, n, "  %s/s%s", gr_human_bytes(size, rate), left);
+}
+
 static void draw_bar(struct gr_progress *p, const char *what, uint64_t done, uint64_t total)
 {
     double part = total > 0 ? (double)done / (double)total : 0.0;
     part = part > 1.0 ? 1.0 : part;
-    char bar[BAR_WIDTH + 1], size[2][32];
+    char bar[BAR_WIDTH + 1], size[2][32], rate[96] = "";
+    if (p->rate) {
+        rate_text(p, done, total, rate, sizeof rate);
+    }
     int full = (int)(part * BAR_WIDTH);
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', (size_t)full);
@@ -34,8 +71,8 @@ static void draw_bar(struct gr_progress *p, const char *what, uint64_t done, uin
         fprintf(stderr, "\r%-14s [%s] %3d %%  %" PRIu64 " of %" PRIu64 "\033[K", what, bar, (int)(part * 100.0), done,
                 total);
     } else {
-        fprintf(stderr, "\r%-14s [%s] %3d %%  %s of %s\033[K", what, bar, (int)(part * 100.0),
-                gr_human_bytes(size[0], (double)done), gr_human_bytes(size[1], (double)total));
+        fprintf(stderr, "\r%-14s [%s] %3d %%  %s of %s%s\033[K", what, bar, (int)(part * 100.0),
+                gr_human_bytes(size[0], (double)done), gr_human_bytes(size[1], (double)total), rate);
     }
     fflush(stderr);
     p->drawn = true;

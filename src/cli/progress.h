@@ -10,9 +10,16 @@
 
 #include "cli/cli.h"
 
+enum { GR_PROGRESS_MARKS = 8 };
 struct gr_progress {
     bool bar, json, drawn;
+    bool rate; /* set after gr_progress_begin: the bar also shows the rate of the last seconds and the time left */
     double start_ms, last_ms;
+    struct {
+        double ms;
+        uint64_t done;
+    } marks[GR_PROGRESS_MARKS]; /* one a second, ring */
+    int n_marks;
 };
 
 void gr_progress_begin(struct gr_progress *p, const struct gr_cli *cli);

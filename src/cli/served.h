@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_copy.h"
 #include "base/jsonout.h"
 #include "cli/args.h"
 #include "cli/cli.h"
@@ -80,10 +81,5 @@ enum gr_status gr_served_put_noise(uint64_t seed, const struct gr_wire_matrix *s
  * object: *root, free with gr_json_free. reply->body is the text, free with gr_buf_free; both untouched by a failure. */
 enum gr_status gr_served_predict(struct gr_served *s, const struct gr_buf *body, struct gr_client_reply *reply,
                                  struct gr_json **root, struct gr_err *err);
-
-/* Writes a parsed value as it is; whole numbers stay whole, others are the shortest text of their float64. */
-void gr_json_rewrite(const struct gr_json *v, struct gr_jw *w);
-/* Members of request `from` except those that `skip` (NULL-terminated) names; the object stays open for more. */
-void gr_json_rewrite_members(const struct gr_json *from, const char *const *skip, struct gr_jw *w);
 
 #endif

@@ -309,7 +309,7 @@ enum gr_status gr_settings_tokenizer(const char *dir, const char *flag, char out
     return gr_fail(
         err, GR_ERR_FORMAT,
         "no tokenizer (vocab.json and merges.txt, or tokenizer.json): --tokenizer and GR00T_TOKENIZER_DIR are not given, nothing in %s, nothing in %s; "
-        "copy the tokenizer files of Qwen/Qwen3-1.7B to one of these or name their folder with --tokenizer",
+        "`gr00t pull --tokenizer` fetches it, or name its folder with --tokenizer",
         out, in_hub[0] != '\0' ? in_hub : "the Hub cache (no folder: HOME is not set)");
 }
 

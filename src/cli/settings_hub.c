@@ -37,9 +37,8 @@ static bool is_revision(const char *text)
 
 static enum gr_status not_there(const char *repo, const char *revision, const char *looked_for, struct gr_err *err)
 {
-    return gr_fail(err, GR_ERR_FORMAT,
-                   "%s @ %s is not in the Hub cache: no %s; `hf download %s --revision %s` fetches it", repo, revision,
-                   looked_for, repo, revision);
+    return gr_fail(err, GR_ERR_FORMAT, "%s @ %s is not in the Hub cache: no %s; `gr00t pull %s@%s` fetches it", repo,
+                   revision, looked_for, repo, revision);
 }
 
 enum gr_status gr_hub_find(const char *repo, const char *revision, struct gr_hub_place *out, struct gr_err *err)

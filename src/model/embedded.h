@@ -15,6 +15,14 @@ extern const size_t gr_embed_side_files_size;
 extern const unsigned char gr_embed_openapi[];
 extern const size_t gr_embed_openapi_size;
 
+/* LICENSE of this program: part of every image */
+extern const unsigned char gr_embed_license[];
+extern const size_t gr_embed_license_size;
+
+/* package/gr00t/LICENSE-NOTICE.md: whose licence covers what; shown by /info */
+extern const unsigned char gr_embed_license_notice[];
+extern const size_t gr_embed_license_notice_size;
+
 /* data/demo/tokenizer/ */
 extern const unsigned char gr_embed_demo_vocab[];
 extern const size_t gr_embed_demo_vocab_size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * http_client.h: HTTP requests of the client commands. http_client.c is the only file that knows libcurl. */
+ * http_client.h: JSON requests of the client commands to a `gr00t serve`. */
 #ifndef GR_NET_HTTP_CLIENT_H
 #define GR_NET_HTTP_CLIENT_H
 

@@ -5,10 +5,17 @@
 #include "server/info.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/cpu.h"
+#include "base/fs.h"
 #include "policy/policy.h"
 #include "server/info_parts.h"
+
+/* package/gr00t/LICENSE-NOTICE.md, written into the program at build time; not NUL-terminated. */
+extern const unsigned char gr_embed_license_notice[];
+extern const size_t gr_embed_license_notice_size;
 
 static void hardware(struct gr_jw *w, const struct gr_service_config *cfg, const struct gr_boot_facts *facts)
 {
@@ -65,9 +72,24 @@ static void stage(struct gr_jw *w, const struct gr_boot_facts *facts)
     gr_buf_free(&served);
 }
 
+/* The licence text that came with the weights; "": their folder has none. */
+static void license_file(const char *snapshot_dir, char out[GR_PATH_BYTES])
+{
+    static const char *const names[] = {"LICENSE", "LICENSE.md", "LICENSE.txt"};
+    struct gr_err ignored;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (gr_path_join(out, snapshot_dir, names[i], &ignored) == GR_OK && gr_fs_is_file(out)) {
+            return;
+        }
+    }
+    out[0] = '\0';
+}
+
 static void weights(struct gr_jw *w, const struct gr_boot_facts *facts)
 {
     const struct gr_info *info = gr_policy_info(facts->policy);
+    char license[GR_PATH_BYTES];
+    license_file(facts->snapshot_dir, license);
     gr_jw_put_object(w, "weights");
     gr_jw_put_string(w, "repo", facts->weights_repo);
     gr_jw_put_string(w, "revision", facts->weights_revision);
@@ -76,6 +98,7 @@ static void weights(struct gr_jw *w, const struct gr_boot_facts *facts)
     gr_jw_put_string(w, "digest_of", "SHA-256 over all tensor headers and sampled blocks");
     gr_jw_put_string(w, "tokenizer_dir", facts->tokenizer_dir);
     gr_jw_put_string(w, "model_type", info->model_type);
+    gr_jw_put_string(w, "license_file", license[0] != '\0' ? license : NULL);
     gr_jw_end_object(w);
 }
 
@@ -196,6 +219,18 @@ static void policies(struct gr_jw *w, const struct gr_boot_facts *facts)
     gr_jw_end_object(w);
 }
 
+/* Which licence covers what: one line, and the notice that every package carries. */
+static void licenses(struct gr_jw *w)
+{
+    char *notice = strndup((const char *)gr_embed_license_notice, gr_embed_license_notice_size);
+    w->out->failed |= notice == NULL;
+    gr_jw_put_string(w, "license",
+                     "program: Apache-2.0; weights and tokenizer: the licences that come with them (GR00T N1.6: NVIDIA "
+                     "License, non-commercial)");
+    gr_jw_put_string(w, "license_notice", notice);
+    free(notice);
+}
+
 enum gr_status gr_info_json(const struct gr_service_config *cfg, const struct gr_boot_facts *facts, struct gr_buf *out,
                             struct gr_err *err)
 {
@@ -225,9 +260,7 @@ enum gr_status gr_info_json(const struct gr_service_config *cfg, const struct gr
     device_facts(&w, facts);
     warmup(&w, facts->check);
     policies(&w, facts);
-    gr_jw_put_string(&w, "license",
-                     "program: Apache-2.0; weights and tokenizer: the licences that come with them (GR00T N1.6: NVIDIA "
-                     "License, non-commercial)");
+    licenses(&w);
     gr_jw_end_object(&w);
     return out->failed ? gr_fail(err, GR_ERR_NOMEM, "no memory for the text of /info") : GR_OK;
 }

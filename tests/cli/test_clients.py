@@ -246,7 +246,9 @@ def tls_wants_a_trusted_certificate():
     with StandIn(tls=(cert, key)) as s:
         assert done(gr00t("smoke", "--url", s.url, "--ca-file", cert)).out.startswith("PASS")
         fails(gr00t("smoke", "--url", s.url), 5, "certificate", "--ca-file")
-        fails(gr00t("smoke", "--url", s.url.replace("https", "http")), 5)
+        fails(gr00t("smoke", "--url", s.url.replace("https", "http")), 5, "is it https://?")
+    with StandIn() as s:
+        fails(gr00t("smoke", "--url", s.url.replace("http", "https")), 5, "is it http://?")
     fails(gr00t("smoke", "--ca-file", os.path.join(TMP, "absent")), 3, "absent")
 
 
@@ -408,7 +410,7 @@ def curl_prints_a_command_that_works():
     with StandIn(key="k3y") as s:
         key = key_file("k3y\n", "a key")
         line = done(gr00t("curl", "--print", "--url", s.url + "/", "--api-key-file", key, "--instruction", "it's")).out
-        contains(line, "gr00t curl --dry-run", "--instruction 'it'\\''s'", "--data-binary @-", f"{s.url}/predict")
+        contains(line, "gr00t curl --dry-run", "--instruction 'it'\"'\"'s'", "--data-binary @-", f"{s.url}/predict")
         if shutil.which("curl") is None:
             raise Skip("no curl command")
         tool = os.path.join(TMP, "bin")

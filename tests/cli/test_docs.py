@@ -25,8 +25,8 @@ ROOT = pathlib.Path(os.environ.get("GR00T_SOURCE_ROOT", ".")).resolve()
 GR00T = os.environ.get("GR00T_BIN", str(ROOT / "gr00t"))
 DOCS = {p: p.read_text(encoding="utf-8") for p in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/man").glob("*.scd")]}
 CONTRIB = {p: p.read_text(encoding="utf-8") for p in (ROOT / "contrib").rglob("*") if p.is_file()}
-API, OPERATIONS, MAN, README = (DOCS[ROOT / p] for p in ("docs/API.md", "docs/OPERATIONS.md", "docs/man/gr00t.1.scd", "README.md"))
-VERBS = "bench engine|bench http|[a-z]+"
+API, OPERATIONS, PACKAGES, MAN, README = (DOCS[ROOT / p] for p in ("docs/API.md", "docs/OPERATIONS.md", "docs/PACKAGES.md", "docs/man/gr00t.1.scd", "README.md"))
+VERBS = "bench engine|bench http|manifest check|[a-z]+"
 
 
 def where(path, text, at):
@@ -75,15 +75,31 @@ def commands_exist():
                 yield f"{at}: gr00t {verb} has no {option}"
 
 
-def options_are_documented():
-    """The man page has every option of every command, docs/OPERATIONS.md every option of serve."""
+def verbs():
     top = subprocess.run([GR00T, "--help"], capture_output=True, text=True, check=False).stdout
-    for verb in re.findall(rf"^ {{2,4}}({VERBS}) ", top, re.M):
+    return re.findall(rf"^ {{2,4}}({VERBS}) ", top, re.M)
+
+
+def commands_are_documented():
+    """README's table and the manual, synopsis and section, have every command."""
+    synopsis, commands = MAN[MAN.index("# SYNOPSIS"): MAN.index("# DESCRIPTION")], MAN[MAN.index("# COMMANDS"): MAN.index("# OPTIONS")]
+    for verb in verbs():
+        if not re.search(rf"^\|.*`gr00t {verb}\b.*\|.*\|$", README, re.M):
+            yield f"README.md has no row of {verb}"
+        if f"*gr00t* *{verb}*" not in synopsis:
+            yield f"the man page's synopsis lacks {verb}"
+        if not re.search(rf"^(?:\*[a-z]+\*, )?\*{verb}\*", commands, re.M):
+            yield f"the man page has no section on {verb}"
+
+
+def options_are_documented():
+    """The man page has every option of every command, docs/OPERATIONS.md and docs/PACKAGES.md every option of serve."""
+    for verb in verbs():
         for option in set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", help_of(verb) or "")):
             if not re.search(re.escape(option) + r"(?![a-z0-9-])", MAN):
                 yield f"the man page lacks {option} of gr00t {verb}"
-            if verb == "serve" and not re.search(re.escape(option) + r"(?![a-z0-9-])", OPERATIONS):
-                yield f"docs/OPERATIONS.md lacks {option}"
+            if verb == "serve" and not re.search(re.escape(option) + r"(?![a-z0-9-])", OPERATIONS + PACKAGES):
+                yield f"docs/OPERATIONS.md and docs/PACKAGES.md lack {option}"
 
 
 def make_targets_exist():
@@ -111,7 +127,7 @@ def environment_variables_are_read():
     of_tests = {"GR00T_BIN", "GR00T_SOURCE_ROOT", "GR00T_SHARED", "GR00T_EXAMPLE"}
     sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "src/cli").glob("*.c"))
     for name in set(re.findall(r'"((?:GR00T|TT)_[A-Z]+(?:_[A-Z]+)*)"', sources)) - of_tests:
-        for doc, text in (("the man page", MAN), ("docs/OPERATIONS.md", OPERATIONS)):
+        for doc, text in (("the man page", MAN), ("docs/OPERATIONS.md or docs/PACKAGES.md", OPERATIONS + PACKAGES)):
             if name not in text:
                 yield f"{doc} lacks {name}"
 
@@ -444,7 +460,7 @@ def setup_is_brief_and_tells_failures():
 
 
 def main():
-    tests = [links_lead_somewhere, commands_exist, options_are_documented, make_targets_exist, files_exist, environment_variables_are_read,
+    tests = [links_lead_somewhere, commands_exist, commands_are_documented, options_are_documented, make_targets_exist, files_exist, environment_variables_are_read,
              exit_codes_are_documented, openapi_json_is_made_from_the_yaml, openapi_schemas_and_examples_are_valid,
              routes_are_those_of_the_server, error_codes_are_those_of_the_server, metrics_are_those_of_the_server, setup_is_brief_and_tells_failures]
     if pathlib.Path("/usr/bin/apt-get").exists():

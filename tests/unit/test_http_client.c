@@ -5,117 +5,16 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "http_player.h"
 #include "net/http_client.h"
 
 #define OK_REPLY "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-#define SILENCE ""    /* reads the request and never answers */
-#define CLOSE "close" /* reads the request and closes */
-enum { HEAD_BYTES = 8192, SCRIPT_MAX = 4 };
-
-/* One connection after the other; answer i of the script goes to request i. */
-struct player {
-    const char *script[SCRIPT_MAX];
-    bool close_after_each; /* without saying so */
-    int listener, n_accepted, n_requests;
-    char head[SCRIPT_MAX][HEAD_BYTES];
-    size_t body_bytes[SCRIPT_MAX];
-    pthread_t thread;
-    char url[128];
-};
-
-/* Reads head and body of one request; false when the client is gone. */
-static bool read_request(int fd, char head[HEAD_BYTES], size_t *body)
-{
-    static const char length[] = "content-length:";
-    size_t n = 0, want = 0;
-    char *end = NULL;
-    while (end == NULL && n < HEAD_BYTES - 1) {
-        ssize_t got = recv(fd, head + n, HEAD_BYTES - 1 - n, 0);
-        if (got <= 0) {
-            return false;
-        }
-        n += (size_t)got;
-        head[n] = '\0';
-        end = strstr(head, "\r\n\r\n");
-    }
-    if (end == NULL) {
-        return false;
-    }
-    *body = n - (size_t)(end + 4 - head);
-    end[4] = '\0';
-    for (const char *line = head; (line = strstr(line, "\r\n")) != NULL;) {
-        line += 2;
-        if (strncasecmp(line, length, sizeof length - 1) == 0) {
-            want = strtoul(line + sizeof length - 1, NULL, 10);
-        }
-    }
-    char rest[65536];
-    while (*body < want) {
-        ssize_t got = recv(fd, rest, sizeof rest, 0);
-        if (got <= 0) {
-            return false;
-        }
-        *body += (size_t)got;
-    }
-    return true;
-}
-
-static void *play(void *user)
-{
-    struct player *p = user;
-    for (int fd; (fd = accept(p->listener, NULL, NULL)) >= 0; close(fd)) {
-        p->n_accepted++;
-        while (p->n_requests < SCRIPT_MAX && read_request(fd, p->head[p->n_requests], &p->body_bytes[p->n_requests])) {
-            const char *answer = p->script[p->n_requests++];
-            if (answer == NULL || strcmp(answer, CLOSE) == 0) {
-                break;
-            }
-            (void)!send(fd, answer, strlen(answer), MSG_NOSIGNAL);
-            if (p->close_after_each) {
-                break;
-            }
-        }
-    }
-    return NULL;
-}
-
-static void start(struct player *p, const char *unix_path)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    socklen_t n = sizeof in;
-    p->listener = socket(unix_path != NULL ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
-    assert_true(p->listener >= 0);
-    if (unix_path != NULL) {
-        snprintf(un.sun_path, sizeof un.sun_path, "%s", unix_path);
-        snprintf(p->url, sizeof p->url, "unix:%s", unix_path);
-        assert_int_equal(bind(p->listener, (struct sockaddr *)&un, sizeof un), 0);
-    } else {
-        assert_int_equal(bind(p->listener, (struct sockaddr *)&in, sizeof in), 0);
-        assert_int_equal(getsockname(p->listener, (struct sockaddr *)&in, &n), 0);
-        snprintf(p->url, sizeof p->url, "http://127.0.0.1:%d", ntohs(in.sin_port));
-    }
-    assert_int_equal(listen(p->listener, 8), 0);
-    assert_int_equal(pthread_create(&p->thread, NULL, play, p), 0);
-}
-
-/* The client is closed before: its connection would keep the thread in recv(). */
-static void stop(struct player *p)
-{
-    shutdown(p->listener, SHUT_RDWR);
-    pthread_join(p->thread, NULL);
-    close(p->listener);
-}
 
 static struct gr_client *open_client(const char *url, const char *key, double total_s)
 {
@@ -132,7 +31,7 @@ static void requests_have_the_right_head(void **state)
     struct player p = {.script = {OK_REPLY, OK_REPLY}};
     struct gr_client_reply reply;
     struct gr_err err = {0};
-    start(&p, NULL);
+    player_start(&p, NULL);
     struct gr_client *c = open_client(p.url, "k-123", 0.0);
     gr_test_ok(gr_client_send(c, "/health", NULL, 0, &reply, &err), &err);
     assert_int_equal(reply.status, 200);
@@ -143,7 +42,7 @@ static void requests_have_the_right_head(void **state)
     gr_test_ok(gr_client_send(c, "/predict", "{\"a\":1}", 7, &reply, &err), &err);
     gr_buf_free(&reply.body);
     gr_client_close(c);
-    stop(&p);
+    player_stop(&p);
     assert_int_equal(p.n_accepted, 1); /* kept alive */
     assert_memory_equal(p.head[0], "GET /health HTTP/1.1\r\n", 22);
     assert_memory_equal(p.head[1], "POST /predict HTTP/1.1\r\n", 24);
@@ -163,13 +62,13 @@ static void a_prefix_stays_and_a_slash_at_the_end_goes(void **state)
     struct gr_client_reply reply;
     struct gr_err err = {0};
     char url[160];
-    start(&p, NULL);
+    player_start(&p, NULL);
     snprintf(url, sizeof url, "%s/robot/1//", p.url);
     struct gr_client *c = open_client(url, NULL, 0.0);
     gr_test_ok(gr_client_send(c, "/health", NULL, 0, &reply, &err), &err);
     gr_buf_free(&reply.body);
     gr_client_close(c);
-    stop(&p);
+    player_stop(&p);
     assert_memory_equal(p.head[0], "GET /robot/1/health ", 20);
     assert_null(strcasestr(p.head[0], "authorization"));
 }
@@ -184,7 +83,7 @@ static void large_bodies_go_out_without_a_pause(void **state)
     char *body = malloc(BYTES);
     assert_non_null(body);
     memset(body, 'x', BYTES);
-    start(&p, NULL);
+    player_start(&p, NULL);
     struct gr_client *c = open_client(p.url, NULL, 0.0);
     for (int i = 0; i < 2; i++) {
         gr_test_ok(gr_client_send(c, "/predict", body, BYTES, &reply, &err), &err);
@@ -192,7 +91,7 @@ static void large_bodies_go_out_without_a_pause(void **state)
         gr_buf_free(&reply.body);
     }
     gr_client_close(c);
-    stop(&p);
+    player_stop(&p);
     free(body);
     assert_int_equal(p.body_bytes[1], BYTES);
 }
@@ -203,7 +102,7 @@ static void a_connection_that_was_closed_meanwhile_is_opened_again(void **state)
     struct player p = {.script = {OK_REPLY, OK_REPLY}, .close_after_each = true};
     struct gr_client_reply reply;
     struct gr_err err = {0};
-    start(&p, NULL);
+    player_start(&p, NULL);
     struct gr_client *c = open_client(p.url, NULL, 0.0);
     for (int i = 0; i < 2; i++) {
         gr_test_ok(gr_client_send(c, "/predict", "{}", 2, &reply, &err), &err);
@@ -211,7 +110,7 @@ static void a_connection_that_was_closed_meanwhile_is_opened_again(void **state)
         usleep(20000);
     }
     gr_client_close(c);
-    stop(&p);
+    player_stop(&p);
     assert_int_equal(p.n_accepted, 2);
 }
 
@@ -220,10 +119,10 @@ static void chunked_empty_and_late_answers(void **state)
     (void)state;
     struct player p = {
         .script = {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{\"a\r\n4\r\n\":1}\r\n0\r\n\r\n",
-                   "HTTP/1.1 503 Busy\r\nRetry-After:  7 \r\nContent-Length: 0\r\n\r\n", SILENCE}};
+                   "HTTP/1.1 503 Busy\r\nRetry-After:  7 \r\nContent-Length: 0\r\n\r\n", PLAYER_SILENCE}};
     struct gr_client_reply reply;
     struct gr_err err = {0};
-    start(&p, NULL);
+    player_start(&p, NULL);
     struct gr_client *c = open_client(p.url, NULL, 0.4);
     gr_test_ok(gr_client_send(c, "/demo", NULL, 0, &reply, &err), &err);
     assert_string_equal(reply.body.data, "{\"a\":1}");
@@ -238,7 +137,7 @@ static void chunked_empty_and_late_answers(void **state)
                   "/predict: no complete answer within 0.4 s");
     assert_null(reply.body.data);
     gr_client_close(c);
-    stop(&p);
+    player_stop(&p);
 }
 
 static void broken_answers_name_the_address(void **state)
@@ -246,22 +145,22 @@ static void broken_answers_name_the_address(void **state)
     (void)state;
     static const struct {
         const char *answer, *text;
-    } cases[] = {{CLOSE, "closed before the answer was complete"},
+    } cases[] = {{PLAYER_CLOSE, "closed before the answer was complete"},
                  {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", "closed before the answer was complete"},
                  {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}", "127.0.0.1"},
-                 {"220 mail.example ESMTP\r\n", "is this the address of a GR00T service?"},
+                 {"220 mail.example ESMTP\r\n", "is it https://?"},
                  {"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", "127.0.0.1"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct player p = {.script = {cases[i].answer, CLOSE, CLOSE}, .close_after_each = true};
+        struct player p = {.script = {cases[i].answer, PLAYER_CLOSE, PLAYER_CLOSE}, .close_after_each = true};
         struct gr_client_reply reply;
         struct gr_err err = {0};
-        start(&p, NULL);
+        player_start(&p, NULL);
         struct gr_client *c = open_client(p.url, "sesame", 5.0);
         gr_test_fails(gr_client_send(c, "/predict", "{}", 2, &reply, &err), &err, GR_ERR_NETWORK, cases[i].text);
         assert_non_null(strstr(err.msg, p.url));
         assert_null(strstr(err.msg, "sesame"));
         gr_client_close(c);
-        stop(&p);
+        player_stop(&p);
     }
 }
 
@@ -295,12 +194,12 @@ static void unix_sockets_work(void **state)
     struct player p = {.script = {OK_REPLY}};
     struct gr_client_reply reply;
     struct gr_err err = {0};
-    start(&p, gr_test_join(gr_test_temp_dir(), "s.sock"));
+    player_start(&p, gr_test_join(gr_test_temp_dir(), "s.sock"));
     struct gr_client *c = open_client(p.url, NULL, 0.0);
     gr_test_ok(gr_client_send(c, "/health", NULL, 0, &reply, &err), &err);
     gr_buf_free(&reply.body);
     gr_client_close(c);
-    stop(&p);
+    player_stop(&p);
     assert_memory_equal(p.head[0], "GET /health HTTP/1.1\r\nHost: localhost\r\n", 39);
 }
 

@@ -140,7 +140,8 @@ static void info_has_every_promised_fact(void **state)
                                         "warmup_fidelity_vs_golden.per_group",
                                         "warmup_fidelity_vs_golden.repeat_max_abs",
                                         "policies",
-                                        "license"};
+                                        "license",
+                                        "license_notice"};
     struct gr_json *info = info_of(&fixture);
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         (void)at(info, paths[i]);
@@ -166,6 +167,26 @@ static void unknown_weights_are_null(void **state)
     struct gr_json *info = info_of(&folder);
     assert_int_equal(gr_json_kind(at(info, "weights.repo")), GR_JSON_NULL);
     assert_int_equal(gr_json_kind(at(info, "warmup_fidelity_vs_golden.pcc_actions")), GR_JSON_NULL);
+    gr_json_free(info);
+}
+
+static void the_licence_of_the_weights_is_named(void **state)
+{
+    (void)state;
+    struct gr_boot_fixture folder = fixture;
+    char path[512];
+    folder.facts.snapshot_dir = gr_test_temp_dir();
+    struct gr_json *info = info_of(&folder);
+    assert_int_equal(gr_json_kind(at(info, "weights.license_file")), GR_JSON_NULL);
+    assert_non_null(strstr(gr_json_string(at(info, "license")), "NVIDIA License, non-commercial"));
+    const char *notice = gr_json_string(at(info, "license_notice"));
+    assert_non_null(strstr(notice, "NVIDIA License: non-commercial use only"));
+    assert_non_null(strstr(notice, "nvidia/GR00T-N1.6-3B/blob/main/LICENSE"));
+    gr_json_free(info);
+    snprintf(path, sizeof path, "%s/LICENSE", folder.facts.snapshot_dir);
+    gr_test_write(path, "terms", 5);
+    info = info_of(&folder);
+    assert_string_equal(gr_json_string(at(info, "weights.license_file")), path);
     gr_json_free(info);
 }
 
@@ -248,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(info_has_every_promised_fact),
         cmocka_unit_test(unknown_weights_are_null),
+        cmocka_unit_test(the_licence_of_the_weights_is_named),
         cmocka_unit_test(the_rate_comes_from_camera_keys_that_agree),
         cmocka_unit_test(the_demo_request_is_the_demo_observation),
         cmocka_unit_test(the_openapi_document_speaks_of_this_embodiment),

@@ -330,9 +330,9 @@ static void a_revision_that_is_not_there_is_never_replaced(void **state)
     struct gr_serve_flags f = {.hf_model = "nvidia/GR00T-N1.6-3B"};
     f.revision = "0000000000000000000000000000000000000000";
     refuses(&f, ENV(home, hub_variable), GR_ERR_FORMAT,
-            "snapshots/0000000000000000000000000000000000000000; `hf download");
+            "snapshots/0000000000000000000000000000000000000000; `gr00t pull");
     f.revision = "gone"; /* refs/gone names a commit that is not there */
-    refuses(&f, ENV(home, hub_variable), GR_ERR_FORMAT, "hf download nvidia/GR00T-N1.6-3B --revision gone");
+    refuses(&f, ENV(home, hub_variable), GR_ERR_FORMAT, "gr00t pull nvidia/GR00T-N1.6-3B@gone");
     f.revision = "other";
     refuses(&f, ENV(home, hub_variable), GR_ERR_FORMAT, "refs/other");
     f.revision = "evil";

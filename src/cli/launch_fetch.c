@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * launch_fetch.c: downloads of `serve TARGET`. */
+#include "cli/launch_fetch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/settings.h"
+#include "hub/download.h"
+#include "hub/hub_cache.h"
+#include "launch/spawn.h"
+
+enum { EXIT_INTERRUPTED = 130 };
+
+/* An offline reader that asks for "main" would find nothing after a pull of a bare commit. */
+static void name_main(const struct gr_tool_hub *tool, const char *id, const char *revision)
+{
+    char commit[GR_HUB_COMMIT_BYTES];
+    struct gr_err ignored;
+    if (revision != NULL && gr_hub_is_commit(revision) &&
+        gr_cache_resolve(tool->cache, id, "main", commit, &ignored) != GR_OK) {
+        (void)gr_cache_write_ref(tool->cache, id, "main", revision, &ignored);
+    }
+}
+
+enum gr_status gr_launch_pull(struct gr_boot_view *v, const struct gr_tool_hub *tool, const char *program,
+                              const char *word, bool force, char *const *environment, struct gr_err *err)
+{
+    static const enum gr_status all[] = {GR_ERR_USAGE,  GR_ERR_INPUT,   GR_ERR_IO,
+                                         GR_ERR_FORMAT, GR_ERR_NETWORK, GR_ERR_ACCESS};
+    char verb[] = "pull", forced[] = "--force", json[] = "--log-format=json", quiet[] = "--quiet";
+    char *argv[8], id[GR_HUB_ID_BYTES], revision[GR_HUB_REVISION_BYTES];
+    struct gr_err ignored;
+    int n = 0;
+    pid_t pid;
+    argv[n++] = (char *)(uintptr_t)program; /* the type of execve */
+    argv[n++] = verb;
+    argv[n++] = (char *)(uintptr_t)word;
+    if (force) {
+        argv[n++] = forced;
+    }
+    if (v->cli->json_log) {
+        argv[n++] = json;
+    }
+    if (v->cli->quiet) {
+        argv[n++] = quiet;
+    }
+    argv[n] = NULL;
+    const struct gr_spawn s = {argv, environment, -1, STDERR_FILENO, STDERR_FILENO, false};
+    gr_boot_view_step(v, "pull", word);
+    GR_TRY(gr_spawn(&s, &pid, err));
+    const int code = gr_spawn_wait(pid);
+    if (code == 0) {
+        gr_boot_view_done(v, "pulled");
+        if (gr_hub_parse_id(word, id, revision, &ignored) == GR_OK) {
+            name_main(tool, id, revision);
+        }
+        return GR_OK;
+    }
+    gr_boot_view_failed(v, "");
+    if (code == EXIT_INTERRUPTED) {
+        gr_settings_tool_interrupted("nothing was started; the same command goes on with the download");
+    }
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (gr_exit_code(all[i]) == code) {
+            return gr_fail(err, all[i], "%.200s could not be pulled (the reason stands above)", word);
+        }
+    }
+    return gr_fail(err, GR_ERR_DEVICE, "`gr00t pull %.200s` ended with %d", word, code);
+}
+
+static enum gr_status check_ref(const struct gr_weights_ref *w, struct gr_err *err)
+{
+    if (w->repo != NULL && gr_hub_is_id(w->repo) && (w->revision == NULL || gr_hub_is_revision(w->revision))) {
+        return GR_OK;
+    }
+    return gr_fail(err, GR_ERR_FORMAT, "the manifest names weights \"%.100s\" @ \"%.100s\", which is no repository",
+                   w->repo != NULL ? w->repo : "", w->revision != NULL ? w->revision : "main");
+}
+
+/* A variable names a path inside the cache folder of the repository. */
+static bool is_pinned(const struct gr_profile *p, const char *id)
+{
+    char folder[GR_HUB_ID_BYTES + 16];
+    const char *slash = strchr(id, '/');
+    (void)snprintf(folder, sizeof folder, "/models--%.*s--%s/", (int)(slash - id), id, slash + 1);
+    for (int i = 0; i < p->block.n_env; i++) {
+        if (strstr(p->block.env[i].value, folder) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum gr_status fetch_one(struct gr_boot_view *v, const struct gr_tool_hub *tool, const struct gr_weights_ref *w,
+                                const struct gr_profile *p, struct gr_err *err)
+{
+    struct gr_pull pull = {.id = w->repo,
+                           .revision = w->revision,
+                           .patterns = {w->allow.items, w->ignore.items, w->allow.n, w->ignore.n},
+                           .progress = gr_boot_view_bytes,
+                           .progress_user = v};
+    struct gr_pulled out;
+    struct gr_err why = {0};
+    char detail[GR_HUB_ID_BYTES + 128], size[2][32];
+    if (v->live) {
+        gr_progress_begin(&v->progress, v->cli);
+        v->progress.rate = true;
+    }
+    enum gr_status status = gr_hub_pull(tool->hub, &pull, &out, &why);
+    gr_progress_end(&v->progress);
+    if (gr_settings_tool_cancelled()) {
+        gr_settings_tool_interrupted("nothing was started; the same command goes on with the download");
+    }
+    if (status == GR_OK) {
+        (void)snprintf(detail, sizeof detail, "%s @ %.12s, %s%s%s", out.id, out.commit,
+                       gr_human_bytes(size[0], (double)out.bytes), out.bytes_fetched > 0 ? ", fetched " : "",
+                       out.bytes_fetched > 0 ? gr_human_bytes(size[1], (double)out.bytes_fetched) : "");
+        gr_boot_view_done(v, detail);
+        gr_pulled_free(&out);
+        name_main(tool, w->repo, w->revision);
+        return GR_OK;
+    }
+    gr_boot_view_failed(v, why.msg);
+    if (status == GR_ERR_IO ||
+        is_pinned(p, w->repo)) { /* a full disk does not get better by starting a service on it */
+        *err = why;
+        return status;
+    }
+    gr_log(GR_LOG_WARN, "weights: %s; going on with what is there", why.msg);
+    return GR_OK;
+}
+
+enum gr_status gr_launch_weights(struct gr_boot_view *v, const struct gr_tool_hub *tool, const struct gr_manifest *m,
+                                 const struct gr_profile *p, bool fetch, char snapshot[GR_PATH_BYTES],
+                                 struct gr_err *err)
+{
+    struct gr_hub_place place;
+    struct gr_err why = {0};
+    snapshot[0] = '\0';
+    for (int i = -1; i < m->n_auxiliary && (i >= 0 || m->has_weights); i++) {
+        const struct gr_weights_ref *w = i < 0 ? &m->weights : &m->auxiliary[i];
+        GR_TRY(check_ref(w, err));
+        gr_boot_view_step(v, "weights", "weights");
+        if (fetch) {
+            GR_TRY(fetch_one(v, tool, w, p, err));
+        } else if (gr_hub_find(w->repo, w->revision, &place, &why) == GR_OK) {
+            gr_boot_view_done(v, place.dir);
+        } else {
+            gr_boot_view_skipped(v, why.msg);
+        }
+    }
+    if (m->has_weights && gr_hub_find(m->weights.repo, m->weights.revision, &place, &why) == GR_OK) {
+        memcpy(snapshot, place.dir, sizeof place.dir);
+    }
+    return GR_OK;
+}
