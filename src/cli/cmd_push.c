@@ -185,9 +185,10 @@ static void put_text(const struct push *p, const struct gr_pushed *done, struct 
     if (done->commit[0] == '\0') {
         gr_buf_line(out, "○ nothing to send, %s holds these %d files\n", done->id, done->n_unchanged);
     } else {
-        gr_buf_line(out, "✓ %d file%s sent (%s), %d unchanged, %d deleted\n✓ commit %s\n", done->n_sent,
+        gr_buf_line(out, "✓ %d file%s sent (%s), %d unchanged, %d deleted\n", done->n_sent,
                     done->n_sent == 1 ? "" : "s", gr_human_bytes(size, (double)done->bytes_sent), done->n_unchanged,
-                    done->n_deleted, done->url);
+                    done->n_deleted);
+        gr_buf_line(out, "✓ commit %s\n", done->url);
     }
     if (done->changed_visibility) {
         gr_buf_line(out, "✓ %s is %s now\n", done->id, visible);

@@ -128,6 +128,10 @@ static enum gr_status from_id(const struct gr_tool_hub *tool, const char *id, co
     GR_TRY(gr_installed_read(&tool->dirs, &list, err));
     const struct gr_installed *item = gr_installed_find(&list, id);
     enum gr_status status = GR_OK;
+    char commit[GR_HUB_COMMIT_BYTES];
+    if (revision[0] != '\0' && gr_cache_resolve(tool->cache, id, revision, commit, &why) == GR_OK) {
+        revision = commit; /* what a branch or tag led to when it was pulled */
+    }
     if (item != NULL && item->manifest[0] != '\0' && gr_fs_is_file(item->manifest) &&
         (revision[0] == '\0' || strcmp(revision, item->revision) == 0)) {
         status = from_installed(tool, item, out, err);

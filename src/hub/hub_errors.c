@@ -25,8 +25,9 @@ static enum gr_status gated(const struct refusal *r, struct gr_err *err)
 {
     return gr_fail(err, GR_ERR_ACCESS, "%s is gated: accept its terms at %s/%s in a browser, then %s", r->what,
                    r->cfg->endpoint, r->what,
-                   r->cfg->token != NULL ? "try again (the account of the token in use has no access yet)"
-                                         : "set HF_TOKEN to a token of that account (no token was sent)");
+                   r->cfg->token != NULL
+                       ? "try again (the account of the token in use has no access yet)"
+                       : "`gr00t login` with a token of that account, or set HF_TOKEN (no token was sent)");
 }
 
 static enum gr_status no_access(const struct refusal *r, struct gr_err *err)
@@ -41,14 +42,15 @@ static enum gr_status no_access(const struct refusal *r, struct gr_err *err)
                        r->what, r->cfg->endpoint);
     }
     if (r->status == 401) {
-        return gr_fail(err, GR_ERR_ACCESS,
-                       "%s: no such repository, or it is private and %s (401): check the name, or set HF_TOKEN",
-                       r->what, with_token(r));
+        return gr_fail(
+            err, GR_ERR_ACCESS,
+            "%s: no such repository, or it is private and %s (401): check the name; `gr00t login`, or set HF_TOKEN",
+            r->what, with_token(r));
     }
     return gr_fail(err, GR_ERR_ACCESS, "%s: the Hub forbids it (403%s%s): %s", r->what, r->said[0] != '\0' ? ", " : "",
                    r->said,
                    r->cfg->token != NULL ? "the token needs another role or its owner other rights"
-                                         : "no token was sent, set HF_TOKEN");
+                                         : "no token was sent: `gr00t login`, or set HF_TOKEN");
 }
 
 static enum gr_status not_found(const struct refusal *r, struct gr_err *err)

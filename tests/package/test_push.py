@@ -183,7 +183,7 @@ def stale_files_go_and_authored_files_stay():
         before = len(h.repo("org/pkg").log)
         write(folder + "/requirements.lock", "other\n")
         run = done(gr00t("push", folder, hub=h))
-        contains(run.out, "2 deleted")
+        contains(run.out, "2 deleted\n✓ commit ")
         holds(h, folder, others=(".gitattributes", "docs/notes.md", "my-picture.png"))
         equal(len(h.repo("org/pkg").log), before + 1)
 

@@ -219,6 +219,7 @@ def a_killed_service_is_reported_and_can_be_served_again():
         s = h.one()
         os.kill(s["pid"], signal.SIGKILL)
         wait("end of the service", lambda: h.one()["state"] == "ended")
+        h.fails(5, "curl", DEMO, parts=["has ended", "gr00t logs"])
         contains(h.done("logs", DEMO).out, "Started server process")
         h.done("serve", DEMO)
         again = h.one()
@@ -499,6 +500,8 @@ def a_package_that_is_not_here_is_pulled_first_weights_included():
         h.done("stop", "org/pack")
         h.env["HF_ENDPOINT"] = "http://127.0.0.1:9"
         contains(h.done("serve", "org/pack", "--local-only", "--detach").out, "tt-model-pack-cpu starts at")
+        h.done("stop", "--all")
+        contains(h.done("serve", "org/pack@main", "--local-only", "--detach").out, "tt-model-pack-cpu starts at")
     with Home(HF_HUB_OFFLINE="1") as h:
         h.fails(4, "serve", "org/pack", parts=["could not be pulled"])
 
