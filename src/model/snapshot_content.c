@@ -31,9 +31,7 @@ static void add_share(int id, int n, void *arg)
                 total += gr_hash64((const char *)t->data + at, t->bytes - at < PIECE ? t->bytes - at : PIECE, place);
             }
         }
-        if (id == 0) { /* the others are about as far: what they still want of it comes back from the page cache */
-            gr_snapshot_done(s->snap, t);
-        }
+        gr_snapshot_done(s->snap, t); /* what another thread still wants of it comes back from the page cache */
     }
     s->total += total;
 }
