@@ -33,8 +33,8 @@ enum gr_status gr_fs_read(const char *path, size_t max_bytes, char **data, size_
 struct gr_map {
     const uint8_t *data; /* NULL for an empty file */
     size_t size;
-    uint64_t
-        state; /* of the file when it was mapped: another one after any change to it, also one that puts the old time back */
+    /* Of the file when it was mapped: another one after any change to it, also one that puts the old time back. */
+    uint64_t state;
 };
 /* Read-only private mapping of a regular file. */
 enum gr_status gr_fs_map(const char *path, struct gr_map *out, struct gr_err *err);

@@ -320,10 +320,8 @@ static enum gr_status find_service(struct options *o, const char *target, struct
         return gr_fail(err, GR_ERR_USAGE, "TARGET and --url both say where the service is; leave one out");
     }
     GR_TRY(gr_settings_tool_dirs(&dirs, err));
-    GR_TRY(gr_running_one(&dirs, target, o->profile, r, err));
-    char **environment = gr_launch_environment();
-    const bool alive = gr_launch_alive(r, environment);
-    free(environment);
+    bool alive;
+    GR_TRY(gr_running_one(&dirs, target, o->profile, r, &alive, err));
     if (!alive) { /* its port may be another service's by now */
         return gr_fail(err, GR_ERR_NETWORK, "%.200s has ended: `gr00t logs` shows why, `gr00t serve` starts it again",
                        target);

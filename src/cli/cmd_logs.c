@@ -65,7 +65,7 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     struct gr_log_stream log;
     const bool follow = o->follow || o->f;
     GR_TRY(gr_settings_tool_dirs(&dirs, err));
-    GR_TRY(gr_running_one(&dirs, words[0], o->profile, &r, err));
+    GR_TRY(gr_running_one(&dirs, words[0], o->profile, &r, NULL, err));
     char **environment = gr_launch_environment();
     if (environment == NULL) {
         return gr_fail(err, GR_ERR_NOMEM, "no memory for the environment");

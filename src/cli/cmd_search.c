@@ -85,22 +85,9 @@ static void put_row(const struct options *o, const struct gr_json *model, struct
 
 static enum gr_status get_page(struct gr_hub *hub, char url[URL_BYTES], struct gr_json **root, struct gr_err *err)
 {
-    static const char *const headers[] = {"Accept: application/json", NULL};
-    const struct gr_http_request request = {
-        .method = "GET", .url = url, .headers = headers, .follow = GR_HTTP_FOLLOW_ORIGIN};
-    struct gr_http_reply reply = {0};
-    enum gr_status status = gr_hub_call(hub, &request, NULL, &reply, err);
-    if (status == GR_OK) {
-        status = gr_hub_json(hub, "the Hub's list of models", &reply, root, err);
-    }
-    if (status == GR_OK && gr_json_kind(*root) != GR_JSON_ARRAY) {
-        status = gr_fail(err, GR_ERR_NETWORK, "the Hub's list of models is no list");
-    }
-    if (status == GR_OK) {
-        status = gr_hub_next_page(hub, &reply, url, URL_BYTES, err);
-    }
-    gr_http_reply_free(&reply);
-    return status;
+    static const char what[] = "the Hub's list of models";
+    GR_TRY(gr_hub_get_json(hub, url, what, url, URL_BYTES, root, err));
+    return gr_json_kind(*root) == GR_JSON_ARRAY ? GR_OK : gr_fail(err, GR_ERR_NETWORK, "%s is no list", what);
 }
 
 static enum gr_status search(struct gr_cli *cli, struct gr_hub *hub, const struct options *o, const char *term,

@@ -84,9 +84,12 @@ static enum gr_status check_ref(const struct gr_weights_ref *w, struct gr_err *e
 /* A variable names a path inside the cache folder of the repository. */
 static bool is_pinned(const struct gr_profile *p, const char *id)
 {
-    char folder[GR_HUB_ID_BYTES + 16];
-    const char *slash = strchr(id, '/');
-    (void)snprintf(folder, sizeof folder, "/models--%.*s--%s/", (int)(slash - id), id, slash + 1);
+    char name[GR_CACHE_NAME_BYTES], folder[GR_CACHE_NAME_BYTES + 2];
+    struct gr_err none;
+    if (gr_cache_name(id, name, &none) != GR_OK) {
+        return false;
+    }
+    (void)snprintf(folder, sizeof folder, "/%s/", name);
     for (int i = 0; i < p->block.n_env; i++) {
         if (strstr(p->block.env[i].value, folder) != NULL) {
             return true;

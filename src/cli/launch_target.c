@@ -258,16 +258,16 @@ void gr_running_set_free(struct gr_running_set *s)
 }
 
 enum gr_status gr_running_one(const struct gr_state_dirs *d, const char *word, const char *profile,
-                              struct gr_running *out, struct gr_err *err)
+                              struct gr_running *out, bool *alive, struct gr_err *err)
 {
     struct gr_running_set set;
     GR_TRY(gr_running_find(d, word, profile, &set, err));
     char **environment = gr_launch_environment();
-    int alive = 0, pick = 0;
-    for (int i = 0; i < set.n && set.n > 1; i++) {
+    int n_alive = 0, pick = 0;
+    for (int i = 0; i < set.n && (set.n > 1 || alive != NULL); i++) {
         if (gr_launch_alive(&set.items[i], environment)) {
             pick = i;
-            alive++;
+            n_alive++;
         }
     }
     free(environment);
@@ -275,11 +275,14 @@ enum gr_status gr_running_one(const struct gr_state_dirs *d, const char *word, c
     if (set.n == 0) {
         status = gr_fail(err, GR_ERR_INPUT, "no service of %.200s%s%.60s is known; `gr00t ps` lists them", word,
                          profile != NULL ? " with profile " : "", profile != NULL ? profile : "");
-    } else if (set.n > 1 && alive != 1) {
+    } else if (set.n > 1 && n_alive != 1) {
         status = gr_fail(err, GR_ERR_INPUT, "%d services of %.200s are known (%s, %s%s): name one, or its --profile",
                          set.n, word, set.items[0].name, set.items[1].name, set.n > 2 ? ", ..." : "");
     } else {
         *out = set.items[pick];
+        if (alive != NULL) {
+            *alive = n_alive == 1;
+        }
     }
     gr_running_set_free(&set);
     return status;

@@ -32,9 +32,9 @@ struct gr_running_set {
 enum gr_status gr_running_find(const struct gr_state_dirs *d, const char *word, const char *profile,
                                struct gr_running_set *out, struct gr_err *err);
 void gr_running_set_free(struct gr_running_set *s);
-/* Exactly one that is alive when several match. GR_ERR_INPUT: none, or several. */
+/* Exactly one that is alive when several match; *alive: it is (NULL: not asked). GR_ERR_INPUT: none, or several. */
 enum gr_status gr_running_one(const struct gr_state_dirs *d, const char *word, const char *profile,
-                              struct gr_running *out, struct gr_err *err);
+                              struct gr_running *out, bool *alive, struct gr_err *err);
 
 /* HTTP status of its /ready; 0: it does not answer. */
 int gr_running_ask(const struct gr_running *r);

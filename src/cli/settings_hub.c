@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "cli/settings.h"
+#include "hub/hub.h"
 
 static const char name_characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._";
 
@@ -21,8 +22,6 @@ static bool is_repo(const char *text)
            slash[1] != '.' && strspn(text, name_characters) == (size_t)(slash - text) &&
            strspn(slash + 1, name_characters) == n - (size_t)(slash - text) - 1;
 }
-
-static bool is_commit(const char *text) { return strlen(text) == 40 && strspn(text, "0123456789abcdef") == 40; }
 
 /* A commit, or a branch name that stays inside refs/. */
 static bool is_revision(const char *text)
@@ -66,8 +65,8 @@ enum gr_status gr_hub_find(const char *repo, const char *revision, struct gr_hub
     size_t n = 0;
     GR_TRY(gr_path_join(refs, out->model, "refs", err));
     GR_TRY(gr_path_join(ref, refs, revision, err));
-    if (is_commit(revision) || !gr_fs_is_file(ref)) {
-        return not_there(repo, revision, is_commit(revision) ? out->dir : ref, err);
+    if (gr_hub_is_commit(revision) || !gr_fs_is_file(ref)) {
+        return not_there(repo, revision, gr_hub_is_commit(revision) ? out->dir : ref, err);
     }
     GR_TRY(gr_fs_read(ref, GR_HUB_NAME_BYTES - 1, &commit, &n, err));
     commit[strcspn(commit, " \r\n")] = '\0';
@@ -114,7 +113,7 @@ static enum gr_status use_folder(const char *dir, const char *pin, struct gr_wei
     }
     strcpy(out->dir, dir);
     origin_of(dir, out);
-    if (pin != NULL && is_commit(pin) && out->revision[0] != '\0' && strcmp(pin, out->revision) != 0) {
+    if (pin != NULL && gr_hub_is_commit(pin) && out->revision[0] != '\0' && strcmp(pin, out->revision) != 0) {
         return gr_fail(err, GR_ERR_USAGE, "%s is revision %s, but %s is pinned", dir, out->revision, pin);
     }
     if (pin != NULL && out->revision[0] == '\0') {

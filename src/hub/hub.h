@@ -66,6 +66,10 @@ enum gr_status gr_hub_json(const struct gr_hub *hub, const char *what, const str
  * own, or too long: a listing without its end is none. */
 enum gr_status gr_hub_next_page(const struct gr_hub *hub, const struct gr_http_reply *reply, char *out, size_t n,
                                 struct gr_err *err);
+/* GET of a JSON document at `url`, as gr_hub_call takes it, and the address of its next page (NULL: not asked for; it may be where url stands). Free *out
+ * with gr_json_free. */
+enum gr_status gr_hub_get_json(struct gr_hub *hub, const char *url, const char *what, char *next, size_t next_bytes,
+                               struct gr_json **out, struct gr_err *err);
 /* An address of the Hub itself without its origin, so that the call carries the token; others as they are. A mirror may pass on the answers of the
  * Hub behind it; then it is the mirror that is asked, as by the Python client. */
 const char *gr_hub_below(const struct gr_hub *hub, const char *url);
@@ -73,11 +77,11 @@ const char *gr_hub_below(const struct gr_hub *hub, const char *url);
 struct gr_hub_file {
     char *path;
     uint64_t size;
-    char oid
-        [GR_HUB_OID_BYTES]; /* of its content: SHA-256 when lfs, else the git blob id (SHA-1 of "blob <size>\0" + content) */
+    /* Of its content: SHA-256 when lfs, else the git blob id (SHA-1 of "blob <size>\0" + content). */
+    char oid[GR_HUB_OID_BYTES];
     bool lfs;
-    char blob_id
-        [GR_HUB_COMMIT_BYTES]; /* git's id of the entry: that of the pointer file when lfs; for trees/<commit>.json */
+    /* Git's id of the entry: that of the pointer file when lfs; for trees/<commit>.json. */
+    char blob_id[GR_HUB_COMMIT_BYTES];
 };
 struct gr_hub_repo {
     char id[GR_HUB_ID_BYTES];         /* as the Hub spells it now (renames) */

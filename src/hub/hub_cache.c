@@ -27,21 +27,20 @@ static enum gr_status refuse(const char *name, struct gr_err *err)
     return gr_fail(err, GR_ERR_USAGE, "\"%.200s\" cannot be part of a path in the Hub cache", name);
 }
 
-/* models--ORG--NAME */
-static enum gr_status folder_name(const char *id, char out[GR_HUB_ID_BYTES + 16], struct gr_err *err)
+enum gr_status gr_cache_name(const char *id, char out[GR_CACHE_NAME_BYTES], struct gr_err *err)
 {
     if (!gr_hub_is_id(id)) {
         return refuse(id, err);
     }
     const char *slash = strchr(id, '/');
-    (void)snprintf(out, GR_HUB_ID_BYTES + 16, "models--%.*s--%s", (int)(slash - id), id, slash + 1);
+    (void)snprintf(out, GR_CACHE_NAME_BYTES, "models--%.*s--%s", (int)(slash - id), id, slash + 1);
     return GR_OK;
 }
 
 enum gr_status gr_cache_model(const char *root, const char *id, char *out, struct gr_err *err)
 {
-    char name[GR_HUB_ID_BYTES + 16];
-    GR_TRY(folder_name(id, name, err));
+    char name[GR_CACHE_NAME_BYTES];
+    GR_TRY(gr_cache_name(id, name, err));
     return gr_path_join(out, root, name, err);
 }
 
@@ -206,13 +205,13 @@ enum gr_status gr_cache_link(const char *root, const char *id, const char *commi
 
 enum gr_status gr_cache_try_lock(const char *root, const char *id, const char *oid, int *fd, struct gr_err *err)
 {
-    char name[GR_HUB_ID_BYTES + 16], locks[GR_PATH_BYTES], dir[GR_PATH_BYTES], file[GR_HUB_OID_BYTES + 8],
+    char name[GR_CACHE_NAME_BYTES], locks[GR_PATH_BYTES], dir[GR_PATH_BYTES], file[GR_HUB_OID_BYTES + 8],
         path[GR_PATH_BYTES];
     *fd = -1;
     if (!is_oid(oid)) {
         return refuse(oid, err);
     }
-    GR_TRY(folder_name(id, name, err));
+    GR_TRY(gr_cache_name(id, name, err));
     GR_TRY(gr_path_join(locks, root, ".locks", err));
     GR_TRY(gr_path_join(dir, locks, name, err));
     (void)snprintf(file, sizeof file, "%s.lock", oid);

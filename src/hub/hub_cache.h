@@ -10,6 +10,9 @@
 #include "base/fs.h"
 #include "hub/hub.h"
 
+/* "models--ORG--NAME". GR_ERR_USAGE: no repository. */
+enum { GR_CACHE_NAME_BYTES = GR_HUB_ID_BYTES + 16 };
+enum gr_status gr_cache_name(const char *id, char out[GR_CACHE_NAME_BYTES], struct gr_err *err);
 /* All into out[GR_PATH_BYTES]. GR_ERR_USAGE: a name that would leave the cache, or too long. */
 enum gr_status gr_cache_model(const char *root, const char *id, char *out, struct gr_err *err);
 enum gr_status gr_cache_blob(const char *root, const char *id, const char *oid, char *out, struct gr_err *err);

@@ -179,7 +179,7 @@ static enum gr_status check_paths(const struct gr_hub_repo *repo, struct gr_err 
     return GR_OK;
 }
 
-static enum gr_status get_json(struct gr_hub *hub, const char *url, const char *id, char *next, size_t next_bytes,
+enum gr_status gr_hub_get_json(struct gr_hub *hub, const char *url, const char *what, char *next, size_t next_bytes,
                                struct gr_json **out, struct gr_err *err)
 {
     static const char *const headers[] = {"Accept: application/json", NULL};
@@ -188,7 +188,7 @@ static enum gr_status get_json(struct gr_hub *hub, const char *url, const char *
     struct gr_http_reply reply = {0};
     enum gr_status status = gr_hub_call(hub, &request, NULL, &reply, err);
     if (status == GR_OK) {
-        status = gr_hub_json(hub, id, &reply, out, err);
+        status = gr_hub_json(hub, what, &reply, out, err);
     }
     if (status == GR_OK && next != NULL && (status = gr_hub_next_page(hub, &reply, next, next_bytes, err)) != GR_OK) {
         gr_json_free(*out);
@@ -207,7 +207,7 @@ static enum gr_status list_files(struct gr_hub *hub, struct gr_hub_repo *out, st
         if (page == PAGES_MAX) {
             return gr_fail(err, GR_ERR_NETWORK, "%s: the Hub's listing does not end after %d pages", out->id, page);
         }
-        GR_TRY(get_json(hub, url, out->id, next, sizeof next, &root, err));
+        GR_TRY(gr_hub_get_json(hub, url, out->id, next, sizeof next, &root, err));
         enum gr_status status = read_page(root, out->id, out, err);
         gr_json_free(root);
         GR_TRY(status);
@@ -237,7 +237,7 @@ enum gr_status gr_hub_look(struct gr_hub *hub, const char *id, const char *revis
         gr_buf_free(&url);
         return gr_fail(err, GR_ERR_NOMEM, "no memory for a request");
     }
-    enum gr_status status = get_json(hub, url.data, id, NULL, 0, &root, err);
+    enum gr_status status = gr_hub_get_json(hub, url.data, id, NULL, 0, &root, err);
     gr_buf_free(&url);
     if (status == GR_OK) {
         status = read_info(root, id, out, err);

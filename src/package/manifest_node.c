@@ -116,12 +116,6 @@ const struct gr_node *gr_node_get(const struct gr_node *map, const char *key)
     return i >= 0 ? map->items[i] : NULL;
 }
 
-const struct gr_node *gr_node_key(const struct gr_node *map, const char *key)
-{
-    const int i = find(map, key);
-    return i >= 0 ? map->keys[i] : NULL;
-}
-
 /* ---- from JSON; its reader bounds the depth ---- */
 
 static enum gr_status from_scalar(struct gr_arena *pool, const struct gr_json *json, struct gr_node *node,

@@ -52,8 +52,6 @@ enum { GR_NODES_MAX = 65536, GR_NODE_DEPTH_MAX = 60, GR_NODE_ENTRIES_MAX = 1024 
 const char *gr_node_kind_name(enum gr_node_kind kind); /* "a string" */
 /* Value of a string key; NULL when absent or `map` is no map (NULL included). */
 const struct gr_node *gr_node_get(const struct gr_node *map, const char *key);
-/* The key node, for its place; NULL as above. */
-const struct gr_node *gr_node_key(const struct gr_node *map, const char *key);
 
 /* what: the source, for messages. */
 enum gr_status gr_node_from_json(struct gr_arena *pool, const struct gr_json *json, const char *what,

@@ -36,30 +36,17 @@ struct unpack {
 static enum gr_status clean_name(const struct unpack *u, const char *name, const char *what, char out[GR_PATH_BYTES],
                                  struct gr_err *err)
 {
-    size_t len = 0;
-    int depth = 0;
     if (name[0] == '/') {
         return gr_fail(err, GR_ERR_FORMAT, "%s: %s %s is absolute", u->layer, what, name);
     }
-    for (const char *at = name; *at != '\0';) {
-        const size_t n = strcspn(at, "/");
-        if (n == 2 && at[0] == '.' && at[1] == '.') {
-            return gr_fail(err, GR_ERR_FORMAT, "%s: %s %s leads out of the image", u->layer, what, name);
-        }
-        if (n > 0 && !(n == 1 && at[0] == '.')) {
-            if (len + n + 2 > GR_PATH_BYTES || ++depth > DEPTH_MAX) {
-                return gr_fail(err, GR_ERR_FORMAT, "%s: %s of %zu bytes is too long or more than %d folders deep",
-                               u->layer, what, strlen(name), (int)DEPTH_MAX);
-            }
-            if (len > 0) {
-                out[len++] = '/';
-            }
-            memcpy(out + len, at, n);
-            len += n;
-        }
-        at += n + (at[n] == '/');
+    const int parts = gr_tree_clean(name, out);
+    if (parts == -1) {
+        return gr_fail(err, GR_ERR_FORMAT, "%s: %s %s leads out of the image", u->layer, what, name);
     }
-    out[len] = '\0';
+    if (parts < 0 || parts > DEPTH_MAX) {
+        return gr_fail(err, GR_ERR_FORMAT, "%s: %s of %zu bytes is too long or more than %d folders deep", u->layer,
+                       what, strlen(name), (int)DEPTH_MAX);
+    }
     return GR_OK;
 }
 

@@ -169,21 +169,8 @@ static enum gr_status stage_node(struct walk *w, const char *name, int depth, st
 /* "./a//b/" -> "a/b" */
 static enum gr_status clean_entry(const char *entry, char out[GR_PATH_BYTES], struct gr_err *err)
 {
-    size_t len = 0;
-    bool good = entry[0] != '/' && entry[0] != '\0' && strlen(entry) < GR_PATH_BYTES - 1;
-    for (const char *at = entry; *at != '\0' && good;) {
-        const size_t n = strcspn(at, "/");
-        good = !(n == 2 && at[0] == '.' && at[1] == '.');
-        if (n > 0 && !(n == 1 && at[0] == '.')) {
-            if (len > 0) {
-                out[len++] = '/';
-            }
-            memcpy(out + len, at, n);
-            len += n;
-        }
-        at += n + (at[n] == '/');
-    }
-    out[len] = '\0';
+    const bool good =
+        entry[0] != '/' && entry[0] != '\0' && strlen(entry) < GR_PATH_BYTES - 1 && gr_tree_clean(entry, out) >= 0;
     return good ? GR_OK
                 : gr_fail(err, GR_ERR_FORMAT, "source: \"%.200s\" is no path below its root (no leading /, no ..)",
                           entry);

@@ -16,6 +16,32 @@
 
 enum { DEPTH_MAX = 128, FILES_MAX = 1 << 20, COPY_STEP = 1 << 20, TEMP_TRIES = 64 };
 
+int gr_tree_clean(const char *path, char out[GR_PATH_BYTES])
+{
+    size_t len = 0;
+    int parts = 0;
+    out[0] = '\0';
+    for (const char *at = path; *at != '\0';) {
+        const size_t n = strcspn(at, "/");
+        if (n == 2 && at[0] == '.' && at[1] == '.') {
+            return -1;
+        }
+        if (n > 0 && !(n == 1 && at[0] == '.')) {
+            if (len + n + 2 > GR_PATH_BYTES) {
+                return -2;
+            }
+            if (parts++ > 0) {
+                out[len++] = '/';
+            }
+            memcpy(out + len, at, n);
+            len += n;
+            out[len] = '\0';
+        }
+        at += n + (at[n] == '/');
+    }
+    return parts;
+}
+
 int gr_tree_compare(const char *a, const char *b)
 {
     while (*a != '\0' && *a == *b) {

@@ -20,6 +20,8 @@ struct gr_tree_list {
 /* Links to files count as files; other kinds and links to folders are GR_ERR_INPUT. Free in every case. */
 enum gr_status gr_tree_list(const char *dir, struct gr_tree_list *out, struct gr_err *err);
 void gr_tree_list_free(struct gr_tree_list *l);
+/* The path without "." parts, doubled slashes and slashes at the ends. Number of its parts; -1: it has a ".." part, -2: too long. */
+int gr_tree_clean(const char *path, char out[GR_PATH_BYTES]);
 /* -1, 0, 1 in path order. */
 int gr_tree_compare(const char *a, const char *b);
 

@@ -23,6 +23,20 @@ def contains(text, *parts):
         assert part in text, f"{part!r} is not in {text!r}"
 
 
+def done(run):
+    assert run.returncode == 0, f"exit {run.returncode}: {run.err}"
+    return run
+
+
+def fails(run, code, *parts, start="gr00t: "):
+    """This exit code; the last line on stderr is the error, begins like this and holds these parts."""
+    assert run.returncode == code, f"exit {run.returncode}, expected {code}: {run.err} {run.out[-300:]}"
+    lines = [x for x in run.err.splitlines() if x]
+    assert lines and lines[-1].startswith(start), f"no error line: {run.err!r}"
+    contains(lines[-1], *parts)
+    return run
+
+
 def run_tests():
     """All tests, or those named on the command line. The exit code."""
     passed = failed = skipped = 0

@@ -23,7 +23,7 @@ import xml.dom.minidom
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from client_stand_in import GROUPS, INSTRUCTION, StandIn, actions, demo, png, reply, unused_port, write  # noqa: E402
-from tap import Skip, contains, equal, run_tests, test  # noqa: E402
+from tap import Skip, contains, done, equal, fails, run_tests, test  # noqa: E402
 
 BIN = os.path.abspath(os.environ.get("GR00T_BIN", "./gr00t"))
 TMP = ""
@@ -46,20 +46,6 @@ def gr00t(*args):
     p = subprocess.run([BIN, *args], env=environment(), capture_output=True, timeout=120, check=False)
     p.out, p.err = p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")
     return p
-
-
-def done(run):
-    assert run.returncode == 0, f"exit {run.returncode}: {run.err}"
-    return run
-
-
-def fails(run, code, *parts):
-    """This exit code; the last line on stderr is the error and holds these parts."""
-    assert run.returncode == code, f"exit {run.returncode}, expected {code}: {run.err} {run.out[-300:]}"
-    lines = [x for x in run.err.splitlines() if x]
-    assert lines and lines[-1].startswith("gr00t: "), f"no error line: {run.err!r}"
-    contains(lines[-1], *parts)
-    return run
 
 
 def key_file(text, name="key"):

@@ -9,7 +9,7 @@
 # [build/src/gr00t]. INTEROP_BENCH_N: requests [20]. Exit code: that of the first command that fails; what was started is stopped in any case.
 set -euo pipefail
 cd "$(dirname "$0")/../.." || exit 1
-gr00t=$(realpath "${GR00T_BIN:-build/src/gr00t}") || exit 77
+gr00t=$(realpath -m "${GR00T_BIN:-build/src/gr00t}")
 [ -x "$gr00t" ] || { echo "skipped: $gr00t is not built (make)"; exit 77; }
 
 tmp=$(mktemp -d)

@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
-from tap import Skip, contains, equal, run_tests, test  # noqa: E402
+from tap import Skip, contains, done, equal, run_tests, test  # noqa: E402
 
 BIN = os.path.abspath(os.environ.get("GR00T_BIN", "./gr00t"))
 ROOT = os.environ.get("GR00T_SOURCE_ROOT", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -65,11 +65,6 @@ def gr00t(*args, cwd=None, **more):
     p = subprocess.run([BIN, *args], env=environment(**more), cwd=cwd or TMP, capture_output=True, timeout=250, check=False)
     p.out, p.err = p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")
     return p
-
-
-def done(run):
-    assert run.returncode == 0, f"exit {run.returncode}: {run.err}"
-    return run
 
 
 def fails(run, code, *parts):

@@ -4,6 +4,7 @@
 
 In: GR00T_BIN, the program. Out: TAP lines, then "N passed, N failed".
 """
+import functools
 import http.server
 import json
 import os
@@ -18,7 +19,10 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import pull_hub as ph  # noqa: E402
-from tap import Skip, contains, equal, run_tests, test  # noqa: E402
+import tap  # noqa: E402
+from tap import Skip, contains, done, equal, run_tests, test  # noqa: E402
+
+fails = functools.partial(tap.fails, start="gr00t: pull: ")
 
 BIG = 14_000_000  # three parts of a connection
 PIN = "d0814e7ecb19202e7c8468b46098b0b7ef3a6d61"
@@ -28,19 +32,6 @@ HUB = None
 
 def home():
     return tempfile.mkdtemp(prefix="home", dir=TMP)
-
-
-def done(run):
-    assert run.returncode == 0, f"exit {run.returncode}: {run.err}"
-    return run
-
-
-def fails(run, code, *parts):
-    assert run.returncode == code, f"exit {run.returncode}, expected {code}: {run.err} {run.out[-300:]}"
-    lines = [x for x in run.err.splitlines() if x]
-    assert lines and lines[-1].startswith("gr00t: pull: "), f"no error line: {run.err!r}"
-    contains(lines[-1], *parts)
-    return run
 
 
 def source(repo):

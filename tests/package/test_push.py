@@ -18,7 +18,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../cli")]
 from push_hub import CATALOG, READ, TAG, WRITE, Hub, make_package, noise, tree, write  # noqa: E402
-from tap import contains, equal, run_tests, test  # noqa: E402
+from tap import contains, done, equal, fails, run_tests, test  # noqa: E402
 
 BIN = os.path.abspath(os.environ.get("GR00T_BIN", "./gr00t"))
 TMP = ""
@@ -46,19 +46,6 @@ def gr00t(*args, stdin=None, **env):
     for secret in (WRITE, READ):
         assert secret not in p.out + p.err, "the token is in the output"
     return p
-
-
-def done(run):
-    assert run.returncode == 0, f"exit {run.returncode}: {run.err}"
-    return run
-
-
-def fails(run, code, *parts):
-    assert run.returncode == code, f"exit {run.returncode}, expected {code}: {run.err} {run.out[-300:]}"
-    lines = [x for x in run.err.splitlines() if x]
-    assert lines and lines[-1].startswith("gr00t: "), f"no error line: {run.err!r}"
-    contains(lines[-1], *parts)
-    return run
 
 
 def hub(**options):

@@ -81,12 +81,8 @@ static void finite_share(int id, int n, void *arg)
     gr_pool_share(id, n, (int)job->t->shape[0], &r0, &r1);
     for (size_t at = (size_t)r0 * width; at < (size_t)r1 * width;) {
         const size_t left = (size_t)r1 * width - at, take = left < PIECE ? left : PIECE;
-        float sum = 0.0f; /* of zeros, unless something is not finite */
         gr_tensor_to_f32(job->t, at, take, x);
-        for (size_t i = 0; i < take; i++) {
-            sum += x[i] - x[i];
-        }
-        if (sum != 0.0f) {
+        if (!gr_cpu_all_finite(x, take)) {
             job->bad = (int64_t)(at / width);
             return;
         }

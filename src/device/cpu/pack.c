@@ -217,12 +217,16 @@ enum gr_status gr_cpu_temp_mat(struct gr_pool *pool, const struct cpu_source *sr
     return status;
 }
 
+bool gr_cpu_all_finite(const float *x, size_t n)
+{
+    float sum = 0.0f; /* of zeros, unless something is not finite */
+    for (size_t i = 0; i < n; i++) {
+        sum += x[i] - x[i];
+    }
+    return sum == 0.0f;
+}
+
 enum gr_status gr_cpu_check_finite(const float *x, size_t n, const struct gr_tensor *t, struct gr_err *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (!(x[i] - x[i] == 0.0f)) {
-            return gr_fail(err, GR_ERR_FORMAT, "tensor %s holds NaN or infinity", t->name);
-        }
-    }
-    return GR_OK;
+    return gr_cpu_all_finite(x, n) ? GR_OK : gr_fail(err, GR_ERR_FORMAT, "tensor %s holds NaN or infinity", t->name);
 }

@@ -30,6 +30,8 @@ size_t gr_cpu_bias_floats(const struct cpu_pack_job *job); /* of a planned job *
 /* Packs matrix and bias on all threads; mat->data and bias are set. GR_ERR_FORMAT names the tensor that holds NaN or infinity. */
 enum gr_status gr_cpu_pack(struct gr_pool *pool, const struct cpu_pack_job *job, struct gr_err *err);
 
+/* Whether all n values are finite. */
+bool gr_cpu_all_finite(const float *x, size_t n);
 /* GR_ERR_FORMAT naming t when one of the n values widened from it is NaN or infinite. */
 enum gr_status gr_cpu_check_finite(const float *x, size_t n, const struct gr_tensor *t, struct gr_err *err);
 
