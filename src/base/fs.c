@@ -69,7 +69,9 @@ static bool dangles(const char *path, enum gr_status code, struct gr_err *err)
         return false;
     }
     target[n] = '\0';
-    (void)gr_fail(err, code, "%s: is a link to %s, which does not exist; is the whole cache mounted?", path, target);
+    (void)gr_fail(err, code,
+                  "%s: is a link to %s, which does not exist; is the whole cache mounted? if it is, pull again", path,
+                  target);
     return true;
 }
 

@@ -186,12 +186,13 @@ static enum gr_status parse_option(int argc, char **argv, int *i, const struct a
 }
 
 enum gr_status gr_args_parse(int argc, char **argv, const struct gr_arg_set *sets, int n_sets, const char ***words,
-                             int *n_words, struct gr_err *err)
+                             int *n_words, int *n_plain, struct gr_err *err)
 {
     struct all_args all = {sets, n_sets};
     struct gr_arg_list rest = {NULL, 0};
     bool options = true;
     enum gr_status status = GR_OK;
+    *n_plain = 0;
     for (int i = 0; i < argc && status == GR_OK; i++) {
         if (options && strcmp(argv[i], "--") == 0) {
             options = false;
@@ -206,6 +207,7 @@ enum gr_status gr_args_parse(int argc, char **argv, const struct gr_arg_set *set
                              argv[i]);
         } else {
             status = append(&rest, argv[i], err);
+            *n_plain += options;
         }
     }
     *words = rest.items;

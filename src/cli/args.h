@@ -48,13 +48,13 @@ struct gr_arg_set {
     void *values;
 };
 
-/* Parses argv[0 .. argc) into the sets, looked up in order. Words that are not options are stored in *words ([*n_words], points
- * into argv, freed by gr_args_free). "--name value" and "--name=value"; a name of one letter also as "-n value"; "--"
+/* Parses argv[0 .. argc) into the sets, looked up in order. Words that are not options are stored in *words ([*n_words], the first *n_plain of them
+ * before a "--"; points into argv, freed by gr_args_free). "--name value" and "--name=value"; a name of one letter also as "-n value"; "--"
  * ends the options; "-h" is --help.
  * GR_ERR_USAGE: unknown option (with the nearest known one), missing or superfluous value, out of range, given twice. Missing
  * required options are left to gr_args_check, so that --help works without them. */
 enum gr_status gr_args_parse(int argc, char **argv, const struct gr_arg_set *sets, int n_sets, const char ***words,
-                             int *n_words, struct gr_err *err);
+                             int *n_words, int *n_plain, struct gr_err *err);
 /* GR_ERR_USAGE when a required option is missing. */
 enum gr_status gr_args_check(const struct gr_arg_set *set, struct gr_err *err);
 /* Frees what gr_args_parse took, whether or not it succeeded. */

@@ -19,6 +19,7 @@
 #include "cli/launch_target.h"
 #include "cli/settings_tool.h"
 
+static const char port_cause[] = "port in use"; /* launch/watch.c */
 enum { STEP_MS = 50, EVENT_MS = 500, TIME_FROM_MS = 800, SILENCE_MS = 2000 };
 static const char done_mark[] = "\xe2\x9c\x93", skipped_mark[] = "\xe2\x97\x8b", failed_mark[] = "\xe2\x9c\x97",
                   current_mark[] = "\xe2\x97\x89", next_mark[] = "\xe2\x86\x92";
@@ -283,6 +284,64 @@ void gr_boot_view_error(struct gr_boot_view *v, const struct gr_err *e)
     }
 }
 
+enum { ACTIONS = sizeof((struct gr_watch_failure){0}.actions) / sizeof(char *) };
+
+/* The failure as it is told: with the words of this start in its commands. */
+struct told {
+    struct gr_watch_failure f;
+    char sentence[160], actions[ACTIONS][GR_PATH_BYTES];
+};
+
+/* `text` with each `mark` replaced. */
+static void fill_in(char *text, size_t n, const char *mark, const char *by)
+{
+    char before[GR_PATH_BYTES];
+    (void)snprintf(before, sizeof before, "%s", text);
+    const char *at = strstr(before, mark);
+    if (at != NULL) {
+        (void)snprintf(text, n, "%.*s%s%s", (int)(at - before), before, by, at + strlen(mark));
+    }
+}
+
+/* What only this program's own service says. */
+static void name_own_cause(const struct gr_boot_words *words, struct gr_watch_failure *f)
+{
+    const char *line = f->line != NULL ? f->line : "";
+    if (strstr(line, "no tokenizer (") != NULL) {
+        f->cause = "tokenizer missing";
+        f->sentence = "The service found no tokenizer.";
+        f->actions[0] = "`gr00t pull --tokenizer` fetches it; then serve again";
+        f->actions[1] = "or name its folder: --tokenizer DIR";
+    } else if (words->weights != NULL && strstr(line, "/snapshots/") != NULL &&
+               strstr(line, ": no such folder") != NULL) {
+        f->cause = "weights missing";
+        f->sentence = "The weights that the package names are not on this machine.";
+        f->actions[0] = "`gr00t pull ORG/NAME --with-weights` fetches them";
+        f->actions[1] = NULL;
+    }
+}
+
+static void set_told(const struct gr_watch_failure *f, const struct gr_running *r, const struct gr_boot_words *words,
+                     struct told *out)
+{
+    static const char pull_words[] = "ORG/NAME --with-weights";
+    *out = (struct told){.f = *f};
+    name_own_cause(words, &out->f);
+    if (strcmp(f->cause, port_cause) == 0) {
+        (void)snprintf(out->sentence, sizeof out->sentence, "Something else listens on port %d.", r->port);
+        out->f.sentence = out->sentence;
+    }
+    for (int i = 0; i < ACTIONS && out->f.actions[i] != NULL; i++) {
+        const bool pulls = strstr(out->f.actions[i], pull_words) != NULL;
+        (void)snprintf(out->actions[i], sizeof out->actions[i], "%s",
+                       pulls && words->weights == NULL ? "name their folder: --env GR00T_WEIGHTS_DIR=DIR"
+                                                       : out->f.actions[i]);
+        fill_in(out->actions[i], sizeof out->actions[i], "TARGET", words->service);
+        fill_in(out->actions[i], sizeof out->actions[i], pull_words, words->weights);
+        out->f.actions[i] = out->actions[i];
+    }
+}
+
 static void card(struct gr_boot_view *v, const struct gr_watch_failure *f)
 {
     struct gr_buf *out = &v->cli->out;
@@ -317,22 +376,52 @@ static enum gr_status status_of(int code)
     return GR_ERR_DEVICE;
 }
 
-static enum gr_status explain(struct gr_boot_view *v, const struct gr_watch *w, const char *target, bool timed_out,
-                              int code, struct gr_err *err)
+static enum gr_status explain(struct gr_boot_view *v, const struct gr_watch_failure *f, const struct gr_running *r,
+                              const struct gr_boot_words *words, bool timed_out, int code, struct gr_err *err)
 {
-    struct gr_watch_failure f;
+    static struct told told; /* 12 KB; one start a process */
     char how[64] = "";
-    gr_watch_explain(w, timed_out, &f);
+    set_told(f, r, words, &told);
     gr_boot_view_failed(v, timed_out ? "not yet" : "");
-    card(v, &f);
-    if (code == 128 + SIGKILL) {
-        (void)snprintf(how, sizeof how, " (killed, perhaps for want of memory)");
-    } else if (code > 128) {
+    card(v, &told.f);
+    if (code > 128) {
         (void)snprintf(how, sizeof how, " (ended by signal %d)", code - 128);
     } else if (code >= 0) {
         (void)snprintf(how, sizeof how, " (exit code %d)", code);
     }
-    return gr_fail(err, timed_out ? GR_ERR_BUSY : status_of(code), "%.120s: %s%s", target, f.sentence, how);
+    return gr_fail(err, timed_out ? GR_ERR_BUSY : status_of(code), "%.120s: %s%s", words->target, told.f.sentence, how);
+}
+
+/* Why the service ended. */
+static enum gr_status after_end(struct gr_boot_view *v, const struct gr_watch *w, const struct gr_running *r,
+                                const struct gr_boot_words *words, char *const *environment, int code, bool *port_lost,
+                                struct gr_err *err)
+{
+    struct gr_watch_failure f;
+    struct gr_killed killed;
+    if (code == 128 + SIGKILL) {
+        gr_launch_killed(r, environment, &killed);
+        gr_watch_killed(w, killed.memory, killed.limit, &f);
+    } else {
+        gr_watch_explain(w, false, &f);
+    }
+    if (port_lost != NULL && strcmp(f.cause, port_cause) == 0) {
+        *port_lost = true;
+        gr_boot_view_failed(v, "");
+        return gr_fail(err, GR_ERR_USAGE, "port %d was taken by another program meanwhile", r->port);
+    }
+    return explain(v, &f, r, words, false, code, err);
+}
+
+_Noreturn static void interrupted(struct gr_boot_view *v, const struct gr_boot_words *words)
+{
+    char kept[2 * GR_PATH_BYTES];
+    clear_line(v);
+    flush(v);
+    (void)snprintf(kept, sizeof kept,
+                   "the service goes on starting; `gr00t logs %.4000s` shows it, `gr00t stop %.4000s` ends it",
+                   words->service, words->service);
+    gr_settings_tool_interrupted(kept);
 }
 
 /* True: the log says nothing any more, and the service itself says that it is ready. */
@@ -349,8 +438,8 @@ static bool ready_in_silence(struct gr_boot_view *v, const struct gr_running *r)
     return ready;
 }
 
-enum gr_status gr_boot_view_watch(struct gr_boot_view *v, const struct gr_running *r, const char *target,
-                                  char *const *environment, double limit_s, struct gr_err *err)
+enum gr_status gr_boot_view_watch(struct gr_boot_view *v, const struct gr_running *r, const struct gr_boot_words *words,
+                                  char *const *environment, double limit_s, bool *port_lost, struct gr_err *err)
 {
     static struct gr_watch w; /* 60 KB; one start a process */
     struct gr_log_stream log;
@@ -366,24 +455,24 @@ enum gr_status gr_boot_view_watch(struct gr_boot_view *v, const struct gr_runnin
             break;
         }
         if (gr_settings_tool_cancelled()) {
-            clear_line(v);
-            flush(v);
             gr_launch_log_close(&log);
-            gr_settings_tool_interrupted("the service goes on starting; `gr00t logs` shows it, `gr00t stop` ends it");
+            interrupted(v, words);
         }
         if (ended(r, environment, more, &code)) {
             (void)feed(v, &w, &log); /* its last words */
             if (w.phase != GR_PHASE_READY) {
                 gr_watch_feed(&w, "\n", 1, on_event, v);
             }
-            status = explain(v, &w, target, false, code, err);
+            status = after_end(v, &w, r, words, environment, code, port_lost, err);
             break;
         }
         if (ready_in_silence(v, r)) {
             break;
         }
         if (gr_clock_ms() > end) {
-            status = explain(v, &w, target, true, -1, err);
+            struct gr_watch_failure f;
+            gr_watch_explain(&w, true, &f);
+            status = explain(v, &f, r, words, true, -1, err);
             break;
         }
         gr_clock_sleep(more && log.child > 0 ? 1 : STEP_MS);
@@ -392,30 +481,27 @@ enum gr_status gr_boot_view_watch(struct gr_boot_view *v, const struct gr_runnin
     return status;
 }
 
-void gr_boot_view_ready(struct gr_boot_view *v, const struct gr_running *r, const char *target)
+void gr_boot_view_ready(struct gr_boot_view *v, const struct gr_running *r, const struct gr_boot_words *words)
 {
     char time[32];
-    struct gr_buf *out = &v->cli->out, word = {0}, trust = {0}; /* what a shell is given */
+    struct gr_buf *out = &v->cli->out, trust = {0};
     if (v->events) {
         return;
     }
-    gr_shell_word(target, &word);
     if (r->tls_cert[0] != '\0') {
         gr_buf_puts(&trust, "--cacert ");
         gr_shell_word(r->tls_cert, &trust);
         gr_buf_puts(&trust, " ");
     }
-    const char *same = word.data != NULL ? word.data : "TARGET";
     clear_line(v);
     put_mark(v, done_mark, "32");
-    gr_buf_line(out, "%s ready  %s\n\n", target, gr_human_time(time, gr_clock_ms() - v->start_ms));
+    gr_buf_line(out, "%s ready  %s\n\n", words->target, gr_human_time(time, gr_clock_ms() - v->start_ms));
     gr_buf_line(out, "%s\n", r->name);
     gr_buf_line(out, "  endpoint  %s\n", r->url);
     gr_buf_line(out, "  models    curl %s%s/v1/models\n", trust.data != NULL ? trust.data : "", r->url);
-    gr_buf_line(out, "  try       gr00t curl %s\n", same);
+    gr_buf_line(out, "  try       gr00t curl %s\n", words->service);
     gr_buf_puts(out, "\n");
-    gr_buf_line(out, "  gr00t logs %s -f \xc2\xb7 gr00t stop %s\n", same, same);
-    gr_buf_free(&word);
+    gr_buf_line(out, "  gr00t logs %s -f \xc2\xb7 gr00t stop %s\n", words->service, words->service);
     gr_buf_free(&trust);
     flush(v);
 }

@@ -33,11 +33,18 @@ void gr_boot_view_container(struct gr_boot_view *v, const struct gr_running *r);
 /* The error event of a start that failed, unless the failure card was it. */
 void gr_boot_view_error(struct gr_boot_view *v, const struct gr_err *e);
 
+/* What stands in the commands that are printed, as a shell wants it. */
+struct gr_boot_words {
+    const char *target;  /* as it was typed, for sentences */
+    const char *service; /* of `gr00t logs`, stop, curl: the target, with --profile when one was named */
+    const char *weights; /* of `gr00t pull`, which brings the weights; NULL: they need none */
+};
 /* Follows the log until the service is ready; a log that stays silent (a full disk, --quiet) is helped out by /ready. limit_s: after that long it is left alone. GR_ERR_BUSY: still starting; else it ended, and the status is
- * what its exit code says when it is a child of ours. The failure card is printed. */
-enum gr_status gr_boot_view_watch(struct gr_boot_view *v, const struct gr_running *r, const char *target,
-                                  char *const *environment, double limit_s, struct gr_err *err);
-void gr_boot_view_ready(struct gr_boot_view *v, const struct gr_running *r, const char *target);
+ * what its exit code says when it is a child of ours. The failure card is printed, but not when port_lost is not NULL and the service found its port taken:
+ * *port_lost is set then. */
+enum gr_status gr_boot_view_watch(struct gr_boot_view *v, const struct gr_running *r, const struct gr_boot_words *words,
+                                  char *const *environment, double limit_s, bool *port_lost, struct gr_err *err);
+void gr_boot_view_ready(struct gr_boot_view *v, const struct gr_running *r, const struct gr_boot_words *words);
 /* "812ms", "4.6s", "1m 21s" */
 const char *gr_human_time(char out[32], double ms);
 

@@ -16,6 +16,7 @@ struct gr_cli {
     bool verbose, quiet;
     bool color;       /* stdout is a terminal and colours are wanted */
     bool json_log;    /* lines on stderr are JSON */
+    int n_plain;      /* words before a "--"; those behind it are another program's */
     int columns;      /* width for tables: the terminal's, else 132 */
     bool closed_pipe; /* gr_cli_flush failed because the reader of stdout is gone */
     struct gr_buf out;

@@ -327,8 +327,12 @@ static enum gr_status find_service(struct options *o, const char *target, struct
                        target);
     }
     o->served.url = r->url;
+    if (r->url[0] == '\0') {
+        return gr_fail(err, GR_ERR_NETWORK, "%.200s publishes no port", target);
+    }
     if (o->served.ca_file == NULL && r->tls_cert[0] != '\0') {
         o->served.ca_file = r->tls_cert;
+        o->served.any_name = true;
     }
     return GR_OK;
 }

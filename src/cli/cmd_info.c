@@ -7,6 +7,7 @@
 
 #include "base/jsonout.h"
 #include "cli/cli.h"
+#include "cli/launch_fetch.h"
 #include "cli/package_target.h"
 #include "cli/table.h"
 
@@ -68,11 +69,16 @@ static enum gr_status put_verdict(const struct gr_manifest *m, struct gr_buf *ou
         struct gr_profile p;
         GR_TRY(gr_manifest_profile(m, name_of(&m->profiles[i]), &p, err));
         const bool cpu = needs_no_card(&p);
+        const bool tokenizer = gr_launch_has_tokenizer(m, &p);
         const int chips = p.chips;
         gr_profile_free(&p);
         if (cpu || (cards > 0 && chips <= cards)) {
-            gr_buf_line(out, "✓ can be served here with profile %s (%s)\n", name_of(&m->profiles[i]),
-                        cpu ? "on the CPU" : "on a card");
+            gr_buf_line(
+                out,
+                tokenizer ? "✓ can be served here with profile %s (%s)\n"
+                          : "✗ cannot be served yet with profile %s (%s): no tokenizer is on this machine; `gr00t pull "
+                            "--tokenizer` gets it, serve fetches it too\n",
+                name_of(&m->profiles[i]), cpu ? "on the CPU" : "on a card");
             return GR_OK;
         }
         fewest = fewest == 0 || chips < fewest ? chips : fewest;
@@ -95,7 +101,7 @@ static enum gr_status run_info(struct gr_cli *cli, const void *options, const ch
         gr_buf_puts(&cli->out, ended ? "\n" : "\n\n");
         if (o->arch != NULL && strcmp(o->arch, t.manifest.arch) != 0) {
             gr_buf_line(&cli->out, "✗ made for %s, not for %s\n", t.manifest.arch, o->arch);
-            status = gr_fail(err, GR_ERR_CHECK, "%s is made for %s, not for %s", words[0], t.manifest.arch, o->arch);
+            status = gr_fail(err, GR_ERR_FORMAT, "%s is made for %s, not for %s", words[0], t.manifest.arch, o->arch);
         } else {
             status = put_verdict(&t.manifest, &cli->out, err);
         }
@@ -140,8 +146,12 @@ static enum gr_status run_profiles(struct gr_cli *cli, const void *options, cons
     struct gr_table t = {.columns = 5, .align = "lllll"};
     enum gr_status status = gr_package_target(words[0], &target, err);
     const struct gr_manifest *m = &target.manifest;
+    static const char *const heads[] = {" ", "PROFILE", "HARDWARE", "MESH", "DESCRIPTION"};
     if (status == GR_OK && o->json) {
         gr_jw_array(&w);
+    }
+    for (int i = 0; status == GR_OK && !o->json && i < t.columns; i++) {
+        gr_table_cell(&t, heads[i]);
     }
     for (int i = 0; status == GR_OK && i < m->n_profiles; i++) {
         const bool is_default =

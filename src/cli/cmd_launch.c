@@ -9,29 +9,12 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "cli/boot_view.h"
 #include "cli/launch_fetch.h"
-#include "cli/launch_target.h"
+#include "cli/launch_job.h"
 #include "cli/settings.h"
 
 #define READY_S 14400.0 /* a first start on a card compiles its kernels */
-
-struct job {
-    struct gr_cli *cli;
-    const struct gr_launch_request *req;
-    const struct gr_launch_flags *flags;
-    struct gr_boot_view view;
-    struct gr_tool_hub tool;
-    struct gr_launch_target target;
-    struct gr_native_root root;
-    struct gr_launch launch;
-    struct gr_profile profile; /* of a package */
-    bool has_profile;
-    struct gr_env *env;
-    char **environment;
-    const char **words;
-    char engine[16], user[32], program[GR_PATH_BYTES], snapshot[GR_PATH_BYTES];
-};
+enum { PORT_TRIES = 5 };
 
 const char *gr_launch_flag_given(const struct gr_launch_flags *f)
 {
@@ -61,8 +44,6 @@ const char *gr_launch_flag_given(const struct gr_launch_flags *f)
 
 /* ---- what is asked for ---- */
 
-static bool prints(const struct job *j) { return j->flags->print || j->flags->dry_run; }
-
 static bool on_path(const char *name)
 {
     const char *at = gr_settings_env("PATH");
@@ -76,12 +57,12 @@ static bool on_path(const char *name)
     return false;
 }
 
-static enum gr_status set_engine(struct job *j, struct gr_err *err)
+static enum gr_status set_engine(struct gr_job *j, struct gr_err *err)
 {
     const char *engine = j->flags->engine;
     if (engine == NULL && j->flags->container) {
         engine = on_path("docker") ? "docker" : on_path("podman") ? "podman" : NULL;
-        if (engine == NULL && !prints(j)) {
+        if (engine == NULL && !gr_job_prints(j)) {
             return gr_fail(err, GR_ERR_USAGE, "--container: neither docker nor podman is in PATH");
         }
         engine = engine != NULL ? engine : "docker";
@@ -98,14 +79,14 @@ static enum gr_status set_engine(struct job *j, struct gr_err *err)
 }
 
 /* The vendor's front end, which asks for events, looks for a container of docker's once we are done: a native run would be invisible to it. */
-static void suit_front_end(struct job *j)
+static void suit_front_end(struct gr_job *j)
 {
     if (j->view.events && j->flags->engine == NULL && !j->target.is_snapshot && on_path("docker")) {
         (void)snprintf(j->engine, sizeof j->engine, "docker");
     }
 }
 
-static enum gr_status set_env(struct job *j, struct gr_err *err)
+static enum gr_status set_env(struct gr_job *j, struct gr_err *err)
 {
     const struct gr_arg_list *given = &j->flags->env;
     if ((j->env = calloc((size_t)given->n + 1, sizeof *j->env)) == NULL) {
@@ -127,18 +108,58 @@ static enum gr_status set_env(struct job *j, struct gr_err *err)
     return GR_OK;
 }
 
-static enum gr_status check_words(const struct job *j, struct gr_err *err)
+static bool is_option(const char *word, const char *option)
 {
+    const size_t n = strlen(option);
+    return strncmp(word, option, n) == 0 && (word[n] == '\0' || word[n] == '=');
+}
+
+/* Before anything is fetched. */
+static enum gr_status check_words(const struct gr_job *j, struct gr_err *err)
+{
+    static const char *const weights[] = {"--model", "--hf-model", "--revision"};
     for (int i = 0; i < j->req->n_words; i++) {
         const char *w = j->req->words[i];
-        if (strcmp(w, "--port") == 0 || strncmp(w, "--port=", 7) == 0) {
+        if (is_option(w, "--port")) {
             return gr_fail(err, GR_ERR_USAGE, "--port belongs before the \"--\": it is published, not only passed on");
+        }
+        if (is_option(w, "--host")) {
+            return gr_fail(err, GR_ERR_USAGE, "--host belongs before the \"--\"");
+        }
+        for (size_t k = 0; k < sizeof weights / sizeof weights[0]; k++) {
+            if (is_option(w, weights[k])) {
+                return gr_fail(err, GR_ERR_USAGE, "%.200s names the weights already: without %s", j->req->target,
+                               weights[k]);
+            }
         }
     }
     return GR_OK;
 }
 
-static enum gr_status set_words(struct job *j, struct gr_err *err)
+/* What stands in printed commands, for a shell. */
+static void set_shell_words(struct gr_job *j)
+{
+    const struct gr_manifest *m = &j->target.package.manifest;
+    gr_shell_word(j->req->target, &j->service);
+    if (j->flags->profile != NULL) {
+        gr_buf_puts(&j->service, " --profile ");
+        gr_shell_word(j->flags->profile, &j->service);
+    }
+    if (j->target.is_snapshot || !m->has_weights) {
+        return;
+    }
+    if (j->target.canonical[0] != '/') {
+        gr_shell_word(j->req->target, &j->weights);
+        gr_buf_puts(&j->weights, " --with-weights");
+    } else { /* a folder: no repository of its own is known */
+        char word[GR_HUB_ID_BYTES + GR_HUB_REVISION_BYTES];
+        (void)snprintf(word, sizeof word, "%s%s%s", m->weights.repo, m->weights.revision != NULL ? "@" : "",
+                       m->weights.revision != NULL ? m->weights.revision : "");
+        gr_shell_word(word, &j->weights);
+    }
+}
+
+static enum gr_status set_words(struct gr_job *j, struct gr_err *err)
 {
     j->launch.n_words = j->req->n_words;
     if ((j->words = calloc((size_t)j->req->n_words + 2, sizeof *j->words)) == NULL) {
@@ -156,7 +177,25 @@ static enum gr_status set_words(struct job *j, struct gr_err *err)
     return GR_OK;
 }
 
-static enum gr_status find_target(struct job *j, struct gr_err *err)
+static enum gr_status check_port(const struct gr_job *j, struct gr_err *err)
+{
+    return j->req->port.given && !gr_job_prints(j) ? gr_launch_port_free((int)j->req->port.value, err) : GR_OK;
+}
+
+/* Everything that can be refused without the repository is refused before it is pulled. */
+static enum gr_status before_pull(struct gr_job *j, struct gr_err *err)
+{
+    char id[GR_HUB_ID_BYTES], revision[GR_HUB_REVISION_BYTES];
+    struct gr_err ignored;
+    GR_TRY(check_port(j, err));
+    if (j->tool.offline || gr_hub_parse_id(j->req->target, id, revision, &ignored) != GR_OK) {
+        return GR_OK; /* the pull says why it cannot be */
+    }
+    const struct gr_weights_ref all = {.repo = id, .revision = revision[0] != '\0' ? revision : NULL};
+    return gr_job_tokenizer(j, NULL, &all, err);
+}
+
+static enum gr_status find_target(struct gr_job *j, struct gr_err *err)
 {
     bool absent;
     const char *word = j->req->target;
@@ -165,21 +204,23 @@ static enum gr_status find_target(struct job *j, struct gr_err *err)
     if (!absent && !(j->flags->refresh && is_id)) {
         return GR_OK;
     }
-    if (prints(j) || j->flags->local_only) {
+    if (gr_job_prints(j) || j->flags->local_only) {
         return absent ? gr_fail(err, GR_ERR_INPUT, "%.200s is not on this machine; `gr00t pull %.200s` fetches it",
                                 word, word)
                       : GR_OK;
     }
     gr_launch_target_free(&j->target);
-    GR_TRY(gr_launch_pull(&j->view, &j->tool, j->program, word, j->flags->force, j->environment, err));
+    GR_TRY(before_pull(j, err));
+    GR_TRY(gr_launch_pull(&j->view, &j->tool, j->program, word, word, j->flags->force, j->environment, err));
     GR_TRY(gr_launch_target(&j->tool, word, &j->target, &absent, err));
     return absent ? gr_fail(err, GR_ERR_FORMAT, "%.200s was pulled, but is neither a package nor a snapshot", word)
                   : GR_OK;
 }
 
-static enum gr_status find_profile(struct job *j, struct gr_err *err)
+static enum gr_status find_profile(struct gr_job *j, struct gr_err *err)
 {
     const struct gr_manifest *m = &j->target.package.manifest;
+    char folder[GR_PATH_BYTES];
     if (j->target.is_snapshot) {
         return j->flags->profile == NULL && j->flags->arch == NULL
                    ? GR_OK
@@ -190,69 +231,29 @@ static enum gr_status find_profile(struct job *j, struct gr_err *err)
         return gr_fail(err, GR_ERR_FORMAT, "%.200s is for %s, not for %s", j->req->target,
                        m->arch != NULL ? m->arch : "no chip that it names", j->flags->arch);
     }
+    GR_TRY(gr_state_package(&j->tool.dirs, m->name != NULL ? m->name : "", folder, err)); /* before anything is made */
     GR_TRY(gr_manifest_profile(m, j->flags->profile, &j->profile, err));
     j->has_profile = true;
     j->launch.cards =
         strcmp(j->engine, "native") != 0 && !gr_launch_on_cpu(&j->profile, j->launch.env, j->launch.n_env);
-    if (m->n_profiles > 1 && j->flags->profile == NULL && !prints(j)) {
-        gr_boot_view_note(&j->view, "profile %s of %d; `gr00t profiles` lists them", j->profile.block.name,
-                          m->n_profiles);
+    if (m->n_profiles > 1 && j->flags->profile == NULL && !gr_job_prints(j)) {
+        gr_boot_view_note(&j->view, "profile %s of %d; `gr00t profiles %.200s` lists them", j->profile.block.name,
+                          m->n_profiles, j->service.data != NULL ? j->service.data : "");
     }
     return GR_OK;
 }
 
-/* ---- host and port ---- */
+/* ---- port ---- */
 
-static bool has_huge_pages(void)
-{
-    char *text = NULL;
-    bool found = false;
-    FILE *f = fopen("/proc/mounts", "re");
-    size_t cap = 0;
-    while (f != NULL && !found && getline(&text, &cap, f) > 0) {
-        found = strstr(text, " /dev/hugepages-1G hugetlbfs ") != NULL;
-    }
-    free(text);
-    if (f != NULL) {
-        (void)fclose(f);
-    }
-    return found;
-}
-
-/* A card profile in a container needs what the line mounts. */
-static enum gr_status check_host(struct job *j, struct gr_err *err)
-{
-    if (!j->launch.cards) {
-        return GR_OK;
-    }
-    gr_boot_view_step(&j->view, "host", "host ready");
-    const char *lacks = access("/dev/tenstorrent", F_OK) != 0 ? "there is no /dev/tenstorrent"
-                        : !has_huge_pages()                   ? "no hugetlbfs is mounted at /dev/hugepages-1G"
-                                                              : NULL;
-    if (lacks == NULL) {
-        gr_boot_view_done(&j->view, "");
-        return GR_OK;
-    }
-    if (j->flags->force) {
-        gr_boot_view_skipped(&j->view, lacks);
-        return GR_OK;
-    }
-    gr_boot_view_failed(&j->view, lacks);
-    return gr_fail(err, GR_ERR_DEVICE,
-                   "profile %s needs a card: %s; a profile with GR00T_DEVICE=cpu runs without one (`gr00t profiles`), "
-                   "--force tries anyway",
-                   j->profile.block.name, lacks);
-}
-
-static enum gr_status choose_port(struct job *j, struct gr_err *err)
+static enum gr_status choose_port(struct gr_job *j, struct gr_err *err)
 {
     if (j->req->port.given) {
         j->launch.port = (int)j->req->port.value;
-        return prints(j) ? GR_OK : gr_launch_port_free(j->launch.port, err);
+        return check_port(j, err);
     }
     j->launch.port = GR_LAUNCH_PORT;
-    if (!prints(j)) {
-        GR_TRY(gr_launch_port(&j->tool.dirs, &j->launch.port, err));
+    if (!gr_job_prints(j)) {
+        GR_TRY(gr_launch_port(&j->tool.dirs, j->first_port, &j->launch.port, err));
         if (j->launch.port != GR_LAUNCH_PORT) {
             gr_boot_view_note(&j->view, "port %d is in use; serving on %d instead", GR_LAUNCH_PORT, j->launch.port);
         }
@@ -260,107 +261,9 @@ static enum gr_status choose_port(struct job *j, struct gr_err *err)
     return GR_OK;
 }
 
-/* ---- image ---- */
-
-static enum gr_status native_image(struct job *j, struct gr_err *err)
-{
-    const struct gr_manifest *m = &j->target.package.manifest;
-    if (j->target.image_dir[0] == '\0') {
-        if (!prints(j)) {
-            gr_log(GR_LOG_WARN, "%s has no image/ beside its manifest: this gr00t itself serves it", m->name);
-        }
-        return GR_OK;
-    }
-    if (!prints(j)) {
-        gr_boot_view_step(&j->view, "image", "image");
-    }
-    GR_TRY(gr_native_root(&j->tool.dirs, m->name, j->target.image_dir, &j->root, err));
-    gr_boot_view_done(&j->view, j->root.dir);
-    j->launch.root = &j->root;
-    return GR_OK;
-}
-
-/* What the engine calls the image is remembered, so that the next start need not look into the layout. */
-static void remember(struct job *j, const struct gr_installed *item, const char *loaded_id)
-{
-    struct gr_installed changed = *item;
-    struct gr_err why = {0};
-    (void)snprintf(changed.image_loaded_id, sizeof changed.image_loaded_id, "%s", loaded_id);
-    if (gr_installed_put(&j->tool.dirs, &changed, &why) != GR_OK) {
-        gr_log(GR_LOG_WARN, "%s", why.msg);
-    }
-}
-
-static enum gr_status container_image(struct job *j, struct gr_err *err)
-{
-    const struct gr_manifest *m = &j->target.package.manifest;
-    struct gr_installed_list list;
-    char id[80] = "", label[sizeof j->view.label], before[80];
-    bool loaded;
-    GR_TRY(gr_installed_read(&j->tool.dirs, &list, err));
-    const struct gr_installed *item = gr_installed_find(&list, j->target.package.id);
-    (void)snprintf(id, sizeof id, "%s", item != NULL ? item->image_loaded_id : "");
-    memcpy(before, id, sizeof before);
-    (void)snprintf(label, sizeof label, "image %s", m->image_tag != NULL ? m->image_tag : "");
-    gr_boot_view_step(&j->view, "image", label);
-    enum gr_status status = gr_container_image(
-        j->engine, m, j->target.image_dir[0] != '\0' ? j->target.image_dir : NULL, j->environment, id, &loaded, err);
-    if (status == GR_OK) {
-        gr_boot_view_done(&j->view, loaded ? "loaded" : "");
-        if (item != NULL && strcmp(before, id) != 0) {
-            remember(j, item, id);
-        }
-    } else {
-        gr_boot_view_failed(&j->view, "");
-    }
-    gr_installed_free(&list);
-    return status;
-}
-
-static enum gr_status get_image(struct job *j, struct gr_err *err)
-{
-    if (j->target.is_snapshot) {
-        return GR_OK;
-    }
-    if (strcmp(j->engine, "native") == 0) {
-        return native_image(j, err);
-    }
-    if (j->tool.hf_home[0] != '/' || j->tool.cache[0] != '/') {
-        return gr_fail(err, GR_ERR_USAGE,
-                       "HF_HOME and HF_HUB_CACHE must be absolute paths to be mounted into a container");
-    }
-    if (gr_container_user(j->engine, j->environment, j->user, err) != GR_OK) {
-        if (!prints(j)) {
-            return err->code;
-        }
-        (void)snprintf(j->user, sizeof j->user, "%ld:%ld", (long)getuid(), (long)getgid());
-    }
-    j->launch.user = j->user;
-    return prints(j) ? GR_OK : container_image(j, err);
-}
-
-static enum gr_status get_weights(struct job *j, struct gr_err *err)
-{
-    const bool fetch = !j->flags->no_weights && !j->flags->local_only && !j->tool.offline;
-    struct gr_hub_place place;
-    struct gr_err ignored;
-    const struct gr_manifest *m = &j->target.package.manifest;
-    if (j->target.is_snapshot) {
-        j->launch.snapshot = j->target.snapshot;
-        return GR_OK;
-    }
-    if (!prints(j)) {
-        GR_TRY(gr_launch_weights(&j->view, &j->tool, m, &j->profile, fetch, j->snapshot, err));
-    } else if (m->has_weights && gr_hub_find(m->weights.repo, m->weights.revision, &place, &ignored) == GR_OK) {
-        memcpy(j->snapshot, place.dir, sizeof j->snapshot);
-    }
-    j->launch.snapshot = j->snapshot[0] != '\0' ? j->snapshot : NULL;
-    return GR_OK;
-}
-
 /* ---- start ---- */
 
-static enum gr_status compose(struct job *j, struct gr_command_line *line, struct gr_err *err)
+static enum gr_status compose(struct gr_job *j, struct gr_command_line *line, struct gr_err *err)
 {
     struct gr_launch *l = &j->launch;
     l->dirs = &j->tool.dirs;
@@ -371,16 +274,16 @@ static enum gr_status compose(struct job *j, struct gr_command_line *line, struc
     l->engine = j->engine;
     l->program = j->program;
     l->host = j->req->host;
-    l->devices = j->req->devices;
+    l->devices = j->chips[0] != '\0' ? j->chips : j->req->devices;
     l->hf_home = j->tool.hf_home;
     l->hub_cache = j->tool.cache;
     l->has_token = gr_settings_env("HF_TOKEN") != NULL;
     l->environment = j->environment;
-    l->detach = j->flags->detach || !prints(j);
+    l->detach = j->flags->detach || !gr_job_prints(j);
     return gr_launch_compose(l, line, err);
 }
 
-static enum gr_status print_line(struct job *j, struct gr_err *err)
+static enum gr_status print_line(struct gr_job *j, struct gr_err *err)
 {
     struct gr_command_line line;
     GR_TRY(compose(j, &line, err));
@@ -391,11 +294,12 @@ static enum gr_status print_line(struct job *j, struct gr_err *err)
 }
 
 /* Under the lock: nobody else takes the port between the look and the state file. */
-static enum gr_status start_locked(struct job *j, struct gr_running *r, struct gr_err *err)
+static enum gr_status start_locked(struct gr_job *j, struct gr_running *r, struct gr_err *err)
 {
     struct gr_command_line line;
     char detail[64];
     GR_TRY(choose_port(j, err));
+    GR_TRY(gr_job_chips(j, err));
     GR_TRY(compose(j, &line, err));
     const bool native = strcmp(j->engine, "native") == 0;
     gr_boot_view_step(&j->view, "container", native ? "process started" : "container started");
@@ -415,7 +319,7 @@ static enum gr_status start_locked(struct job *j, struct gr_running *r, struct g
     return GR_OK;
 }
 
-static enum gr_status start(struct job *j, struct gr_running *r, struct gr_err *err)
+static enum gr_status start(struct gr_job *j, struct gr_running *r, struct gr_err *err)
 {
     int lock;
     GR_TRY(gr_launch_lock(&j->tool.dirs, &lock, err));
@@ -438,29 +342,51 @@ static enum gr_status ready_limit(double *seconds, struct gr_err *err)
 /* ---- all ---- */
 
 /* Refused before anything is fetched. */
-static enum gr_status refuse_running(struct job *j, struct gr_err *err)
+static enum gr_status refuse_running(struct gr_job *j, struct gr_err *err)
 {
     struct gr_running_set set;
     const char *profile = j->has_profile ? j->profile.block.name : NULL;
-    GR_TRY(gr_running_find(&j->tool.dirs, j->target.is_snapshot ? j->target.slug : j->target.package.manifest.name,
-                           profile, &set, err));
+    GR_TRY(gr_running_find(&j->tool.dirs, j->target.canonical, profile, &set, err));
     enum gr_status status = GR_OK;
-    struct gr_buf word = {0};
-    gr_shell_word(j->req->target, &word);
     for (int i = 0; i < set.n && status == GR_OK; i++) {
         if (gr_launch_alive(&set.items[i], j->environment)) {
             status = gr_fail(err, GR_ERR_BUSY, "%s runs already at %s; `gr00t stop %.200s` ends it", set.items[i].name,
-                             set.items[i].url, word.data != NULL ? word.data : "TARGET");
+                             set.items[i].url, j->service.data != NULL ? j->service.data : "");
         }
     }
-    gr_buf_free(&word);
     gr_running_set_free(&set);
     return status;
 }
 
-static enum gr_status go(struct job *j, struct gr_err *err)
+/* Between the choice of a port and the service's bind another program may take it: then the next one, unless a port was asked for. */
+static enum gr_status start_and_watch(struct gr_job *j, double limit_s, struct gr_err *err)
 {
     struct gr_running r;
+    const struct gr_boot_words words = {j->req->target, j->service.data, j->weights.data};
+    for (int left = PORT_TRIES;; left--) {
+        bool lost = false;
+        GR_TRY(start(j, &r, err));
+        if (j->flags->detach) {
+            if (!j->view.events) {
+                gr_buf_line(&j->cli->out, "%s starts at %s\n", r.name, r.url);
+            }
+            return GR_OK;
+        }
+        enum gr_status status = gr_boot_view_watch(&j->view, &r, &words, j->environment, limit_s,
+                                                   j->req->port.given || left == 1 ? NULL : &lost, err);
+        if (status == GR_OK) {
+            gr_boot_view_ready(&j->view, &r, &words);
+        }
+        if (!lost) {
+            return status;
+        }
+        gr_boot_view_note(&j->view, "port %d was taken meanwhile; the next free one is tried", r.port);
+        j->first_port = r.port + 1;
+    }
+}
+
+static enum gr_status go(struct gr_job *j, struct gr_err *err)
+{
     double limit_s;
     GR_TRY(ready_limit(&limit_s, err));
     GR_TRY(set_engine(j, err));
@@ -468,27 +394,26 @@ static enum gr_status go(struct job *j, struct gr_err *err)
     GR_TRY(check_words(j, err));
     GR_TRY(gr_settings_tool_hub(&j->tool, err));
     GR_TRY(find_target(j, err));
+    set_shell_words(j);
+    if (j->service.failed || j->weights.failed) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for the words");
+    }
     suit_front_end(j);
     GR_TRY(set_words(j, err));
     GR_TRY(find_profile(j, err));
-    if (prints(j)) {
-        GR_TRY(get_image(j, err));
-        GR_TRY(get_weights(j, err));
+    if (gr_job_prints(j)) {
+        GR_TRY(gr_job_image(j, err));
+        GR_TRY(gr_job_weights(j, err));
         GR_TRY(choose_port(j, err));
         return print_line(j, err);
     }
     GR_TRY(refuse_running(j, err));
-    GR_TRY(check_host(j, err));
-    GR_TRY(get_image(j, err));
-    GR_TRY(get_weights(j, err));
-    GR_TRY(start(j, &r, err));
-    if (!j->flags->detach) {
-        GR_TRY(gr_boot_view_watch(&j->view, &r, j->req->target, j->environment, limit_s, err));
-        gr_boot_view_ready(&j->view, &r, j->req->target);
-    } else if (!j->view.events) {
-        gr_buf_line(&j->cli->out, "%s starts at %s\n", r.name, r.url);
-    }
-    return GR_OK;
+    GR_TRY(check_port(j, err));
+    GR_TRY(gr_job_host(j, err));
+    GR_TRY(gr_job_image(j, err));
+    GR_TRY(gr_job_find_tokenizer(j, err));
+    GR_TRY(gr_job_weights(j, err));
+    return start_and_watch(j, limit_s, err);
 }
 
 static enum gr_status own_program(char out[GR_PATH_BYTES], struct gr_err *err)
@@ -503,7 +428,7 @@ static enum gr_status own_program(char out[GR_PATH_BYTES], struct gr_err *err)
 
 enum gr_status gr_launch_verb(struct gr_cli *cli, const struct gr_launch_request *request, struct gr_err *err)
 {
-    struct job *j = calloc(1, sizeof *j); /* 30 KB of paths */
+    struct gr_job *j = calloc(1, sizeof *j); /* 30 KB of paths */
     const char *progress = gr_settings_tool_env("PROGRESS");
     if (j == NULL || (j->environment = gr_launch_environment()) == NULL) {
         free(j);
@@ -512,6 +437,7 @@ enum gr_status gr_launch_verb(struct gr_cli *cli, const struct gr_launch_request
     j->cli = cli;
     j->req = request;
     j->flags = request->flags;
+    j->first_port = GR_LAUNCH_PORT;
     gr_settings_tool_catch();
     gr_boot_view_begin(&j->view, cli, progress != NULL && strcmp(progress, "ndjson") == 0);
     enum gr_status status = own_program(j->program, err);
@@ -529,6 +455,8 @@ enum gr_status gr_launch_verb(struct gr_cli *cli, const struct gr_launch_request
     }
     free(j->env);
     free(j->words);
+    gr_buf_free(&j->service);
+    gr_buf_free(&j->weights);
     free(j->environment);
     gr_native_root_free(&j->root);
     gr_launch_target_free(&j->target);

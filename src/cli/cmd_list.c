@@ -67,6 +67,9 @@ static const char *missing(const char *root, const struct gr_installed *item)
     } else if (m.has_weights && !has_weights(root, &m.weights)) {
         text = "no weights: pull it --with-weights";
     }
+    for (int i = 0; i < m.n_auxiliary && text == NULL; i++) {
+        text = has_weights(root, &m.auxiliary[i]) ? NULL : "not all of its weights: pull it --with-weights";
+    }
     gr_manifest_free(&m);
     return text;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/launch_target.h"
 
@@ -63,9 +64,13 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     struct gr_state_dirs dirs;
     struct gr_running r;
     struct gr_log_stream log;
-    const bool follow = o->follow || o->f;
+    bool follow = o->follow || o->f, stopped;
     GR_TRY(gr_settings_tool_dirs(&dirs, err));
-    GR_TRY(gr_running_one(&dirs, words[0], o->profile, &r, NULL, err));
+    GR_TRY(gr_running_logged(&dirs, words[0], o->profile, &r, &stopped, err));
+    if (stopped) {
+        gr_log(GR_LOG_INFO, "%s is stopped; this is its last log", r.name);
+        follow = false;
+    }
     char **environment = gr_launch_environment();
     if (environment == NULL) {
         return gr_fail(err, GR_ERR_NOMEM, "no memory for the environment");
@@ -83,7 +88,9 @@ const struct gr_command gr_cmd_logs = {
     .name = "logs",
     .summary = "Show the log of a service that `serve TARGET` started",
     .synopsis = "TARGET [-f] [--profile NAME]",
-    .more = "The log of the start before this one is kept beside it, with .1 at the end of its name.",
+    .more =
+        "TARGET is what was served, a package's name, or a name that `gr00t ps` prints. The log of a service that was stopped is kept\n"
+        "until the next start of the same target; that of the start before stays beside it, with .1 at the end of its name.",
     .args = args,
     .n_args = sizeof args / sizeof args[0],
     .options_bytes = sizeof(struct options),

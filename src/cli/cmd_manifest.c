@@ -6,6 +6,7 @@
 
 #include "base/fs.h"
 #include "base/jsonout.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/table.h"
 #include "package/manifest.h"
@@ -144,6 +145,17 @@ static enum gr_status json_profiles(struct gr_jw *w, const struct gr_manifest *m
     return GR_OK;
 }
 
+static void log_doubts(const struct gr_manifest *m)
+{
+    struct gr_buf doubts = {0};
+    gr_manifest_doubts(m, &doubts);
+    for (char *line = doubts.data, *end; line != NULL && (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = '\0';
+        gr_log(GR_LOG_WARN, "%s", line);
+    }
+    gr_buf_free(&doubts);
+}
+
 /* m NULL: refused, for the reason in `why`. */
 static enum gr_status json_summary(const char *path, bool wire, const struct gr_manifest *m, const struct gr_err *why,
                                    struct gr_buf *out, struct gr_err *err)
@@ -202,6 +214,7 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
         }
         return status;
     }
+    log_doubts(&m);
     status =
         o->json ? json_summary(path, wire, &m, NULL, &cli->out, err) : text_summary(path, wire, &m, &cli->out, err);
     gr_manifest_free(&m);
@@ -215,7 +228,8 @@ const struct gr_command gr_cmd_manifest_check = {
     .more =
         "Reads an authoring file (tt-model.yaml, schema 5.1) or a wire manifest (tt_kernel_manifest.json, schema 5, 5.1\n"
         "and 6) and prints what it says, or refuses it: FILE:LINE:COLUMN: KEY: what, with exit code 4. DIR: the manifest\n"
-        "in it. JSON has no places: there the key alone is named.",
+        "in it. JSON has no places: there the key alone is named. Warns where the weights can change under the package: a\n"
+        "revision that is no commit, a wire manifest whose TT_WEIGHTS_REVISION is another one.",
     .args = args,
     .n_args = sizeof args / sizeof args[0],
     .options_bytes = sizeof(struct options),

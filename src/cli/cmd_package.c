@@ -4,12 +4,15 @@
  * line says
  * where the package is. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/jsonout.h"
 #include "base/log.h"
 #include "cli/cli.h"
@@ -125,6 +128,50 @@ static void print_json(const struct gr_built *b, double ms, struct gr_buf *out)
     gr_jw_end_object(&w);
 }
 
+static volatile sig_atomic_t broken_off;
+
+static void on_signal(int sig) { broken_off = sig; }
+
+/* A signal ends the build at its next step, and then the program in the usual way: with nothing half-built left. A second one of its kind
+ * ends at once. */
+static enum gr_status build(const struct gr_build *b, struct gr_built *built, struct gr_err *err)
+{
+    enum { N = 3 };
+    static const int signals[N] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND}, before[N];
+    sigemptyset(&sa.sa_mask);
+    for (int i = 0; i < N; i++) {
+        sigaction(signals[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN) { /* under nohup */
+            sigaction(signals[i], &sa, NULL);
+        }
+    }
+    const enum gr_status status = gr_package_build(b, built, err);
+    for (int i = 0; i < N; i++) {
+        sigaction(signals[i], &before[i], NULL);
+    }
+    if (broken_off != 0) {
+        raise(broken_off);
+    }
+    return status;
+}
+
+/* The authoring file of the working folder, for a call without one. */
+static enum gr_status default_manifest(const char **out, struct gr_err *err)
+{
+    static const char name[] = "tt-model.yaml";
+    char here[GR_PATH_BYTES];
+    *out = name;
+    if (gr_fs_is_file(name)) {
+        return GR_OK;
+    }
+    return gr_fail(
+        err, GR_ERR_IO,
+        "no %s in %s: run this in the folder that has one, or name it, `gr00t package FILE`. To get one, copy "
+        "that of gr00t's sources, which docs/PACKAGES.md explains",
+        name, getcwd(here, sizeof here) != NULL ? here : "this folder");
+}
+
 static enum gr_status run(struct gr_cli *cli, const void *options, const char *const *words, int n_words,
                           struct gr_err *err)
 {
@@ -132,17 +179,21 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     struct rows rows = {.cli = cli, .shown = !o->json && !cli->quiet};
     struct gr_built built;
     char *license = strndup((const char *)gr_embed_license, gr_embed_license_size);
-    struct gr_build b = {.manifest = n_words > 0 ? words[0] : "tt-model.yaml",
+    struct gr_build b = {.manifest = n_words > 0 ? words[0] : NULL,
                          .out = o->out != NULL ? o->out : "build",
                          .program = o->program,
                          .license = license,
+                         .stop = &broken_off,
                          .verify = !o->no_verify,
                          .step = show_step,
                          .user = &rows};
     const double start = gr_clock_ms();
     enum gr_status status = license != NULL ? created_at(&b.created, err) : gr_fail(err, GR_ERR_NOMEM, "no memory");
+    if (status == GR_OK && b.manifest == NULL) {
+        status = default_manifest(&b.manifest, err);
+    }
     if (status == GR_OK) {
-        status = gr_package_build(&b, &built, err);
+        status = build(&b, &built, err);
     }
     free(license);
     GR_TRY(status);

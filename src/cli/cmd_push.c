@@ -2,6 +2,7 @@
  *
  * cmd_push.c: `gr00t push`: a package folder to its repository on the Hub as one commit. What is to happen to card and listing is decided here,
  * how the files get there in hub/upload.c. */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "cli/table.h"
 #include "hub/upload.h"
 #include "package/build.h"
+#include "package/oci.h"
 
 struct options {
     const char *repo;
@@ -41,7 +43,7 @@ static const struct gr_arg args[] = {
     {.name = "dry-run",
      .kind = GR_ARG_FLAG,
      .offset = offsetof(struct options, dry_run),
-     .help = "list what would be created, sent, kept and deleted; write nothing"},
+     .help = "list what would be created, sent, replaced, kept and deleted;\nwrite nothing"},
     {.name = "json", .kind = GR_ARG_FLAG, .offset = offsetof(struct options, json), .help = "print the result as JSON"},
 };
 
@@ -200,6 +202,50 @@ static void put_text(const struct push *p, const struct gr_pushed *done, struct 
     }
 }
 
+/* A damaged image would be refused by everybody who pulls it. */
+static enum gr_status check_image(const char *dir, const struct gr_manifest *m, struct gr_err *err)
+{
+    char path[GR_PATH_BYTES];
+    struct gr_oci_image image;
+    struct gr_err why = {0};
+    GR_TRY(gr_path_join(path, dir, "image", err));
+    if (!gr_fs_is_dir(path) && (m->registry == NULL || strcmp(m->registry, "hf") != 0)) {
+        return GR_OK; /* the image is in a registry */
+    }
+    const enum gr_status status = gr_oci_check(path, &image, &why);
+    if (status != GR_OK) {
+        return gr_fail(err, status, "%.400s; nothing was sent: build the package again (`gr00t package`)", why.msg);
+    }
+    if (m->image_digest != NULL && strcmp(m->image_digest, image.config_digest) != 0 &&
+        strcmp(m->image_digest, image.manifest_digest) != 0) {
+        gr_log(GR_LOG_WARN, "%s: the manifest names the image %s, image/ holds %s", dir, m->image_digest,
+               image.config_digest);
+    }
+    return GR_OK;
+}
+
+/* The manifest has the sum over the code that the image was built with. */
+static enum gr_status check_code(const char *dir, const struct gr_manifest *m, struct gr_err *err)
+{
+    char path[GR_PATH_BYTES], sum[65];
+    GR_TRY(gr_path_join(path, dir, "code", err));
+    if (m->code_sha256 == NULL) {
+        return GR_OK;
+    }
+    if (!gr_fs_is_dir(path)) {
+        gr_log(GR_LOG_WARN, "%s: there is no code/, but the image was built with some", dir);
+        return GR_OK;
+    }
+    GR_TRY(gr_stage_digest(path, sum, err));
+    if (strcmp(sum, m->code_sha256) != 0) {
+        gr_log(GR_LOG_WARN,
+               "%s: files were added, changed or removed since the image was built: what is served is the image's "
+               "code; `gr00t package` builds both",
+               path);
+    }
+    return GR_OK;
+}
+
 static enum gr_status check(const char *dir, const struct push *p, struct gr_err *err)
 {
     char path[GR_PATH_BYTES];
@@ -219,11 +265,8 @@ static enum gr_status check(const char *dir, const struct push *p, struct gr_err
     if (!gr_fs_is_file(path)) {
         gr_log(GR_LOG_WARN, "%s: no LICENSE-NOTICE.md: nothing in the package names the licence of its weights", dir);
     }
-    if (p->manifest->registry != NULL && strcmp(p->manifest->registry, "hf") == 0) {
-        GR_TRY(gr_path_join(path, dir, "image/index.json", err));
-        GR_TRY(gr_fs_need_file(path, GR_ERR_FORMAT, err));
-    }
-    return GR_OK;
+    GR_TRY(check_image(dir, p->manifest, err));
+    return check_code(dir, p->manifest, err);
 }
 
 static enum gr_status push(struct gr_cli *cli, const char *dir, struct push *p, struct gr_err *err)
@@ -250,6 +293,14 @@ static enum gr_status push(struct gr_cli *cli, const char *dir, struct push *p, 
         status = gr_hub_push(tool.hub, &what, &done, err);
         gr_progress_end(&p->bar);
     }
+    if (status == GR_ERR_ACCESS &&
+        !tool.has_token) { /* also for a name that is still free the Hub says "no such repository" */
+        status =
+            gr_fail(err, status,
+                    "%s: no token was sent, and a push needs one that may write: make it at %.200s/settings/tokens, "
+                    "then `gr00t login`, or set HF_TOKEN",
+                    p->target, gr_hub_settings(tool.hub)->endpoint);
+    }
     gr_tool_hub_free(&tool);
     if (status != GR_OK && gr_settings_tool_cancelled()) {
         gr_settings_tool_interrupted("what was sent is kept by the Hub: run again to send the rest");
@@ -261,6 +312,27 @@ static enum gr_status push(struct gr_cli *cli, const char *dir, struct push *p, 
         (p->o->json ? put_json : p->o->dry_run ? put_plan : put_text)(p, &done, &cli->out);
     }
     return status;
+}
+
+/* `gr00t package --out DIR` makes DIR/NAME: naming DIR is an easy mistake. */
+static enum gr_status no_package(const char *dir, struct gr_err *err)
+{
+    char inner[GR_PATH_BYTES], path[GR_PATH_BYTES];
+    struct gr_err ignored;
+    bool found = false;
+    DIR *d = opendir(dir);
+    for (const struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL && !found; e = readdir(d)) {
+        found = e->d_name[0] != '.' && gr_path_join(inner, dir, e->d_name, &ignored) == GR_OK &&
+                gr_path_join(path, inner, GR_MANIFEST_FILE, &ignored) == GR_OK && gr_fs_is_file(path);
+    }
+    if (d != NULL) {
+        (void)closedir(d);
+    }
+    return found
+               ? gr_fail(err, GR_ERR_FORMAT, "%s is no package, it has one in it: `gr00t push %.300s`", dir, inner)
+               : gr_fail(err, GR_ERR_FORMAT,
+                         "%s is no package: it has no %s; `gr00t package FILE --out DIR` makes DIR/NAME, which is one",
+                         dir, GR_MANIFEST_FILE);
 }
 
 static enum gr_status run(struct gr_cli *cli, const void *options, const char *const *words, int n_words,
@@ -277,8 +349,7 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     GR_TRY(gr_fs_need_dir(words[0], GR_ERR_INPUT, err));
     GR_TRY(gr_path_join(path, words[0], GR_MANIFEST_FILE, err));
     if (!gr_fs_is_file(path)) {
-        return gr_fail(err, GR_ERR_FORMAT, "%s is no package: it has no %s; `gr00t package FILE --out DIR` makes one",
-                       words[0], GR_MANIFEST_FILE);
+        return no_package(words[0], err);
     }
     GR_TRY(gr_manifest_read_wire(path, &manifest, err));
     p.target = o->repo != NULL ? o->repo : manifest.repo;

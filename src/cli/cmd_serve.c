@@ -125,6 +125,10 @@ static enum gr_status launch(struct gr_cli *cli, const struct options *o, const 
         return gr_fail(err, GR_ERR_USAGE, "%s names the weights already: without --model, --hf-model and --revision",
                        words[0]);
     }
+    if (cli->n_plain > 1) {
+        return gr_fail(err, GR_ERR_USAGE, "unexpected word \"%.80s\": words for the service go behind \"--\"",
+                       words[1]);
+    }
     if (f->unix_path != NULL) {
         return gr_fail(err, GR_ERR_USAGE, "--unix is for a service without a TARGET");
     }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/jsonout.h"
+#include "base/log.h"
 #include "cli/boot_view.h"
 #include "cli/cli.h"
 #include "cli/launch_target.h"
@@ -26,7 +27,10 @@ static const struct gr_arg args[] = {
      .offset = offsetof(struct options, profile),
      .value = "NAME",
      .help = "only that profile [every one that runs]"},
-    {.name = "all", .kind = GR_ARG_FLAG, .offset = offsetof(struct options, all), .help = "every service"},
+    {.name = "all",
+     .kind = GR_ARG_FLAG,
+     .offset = offsetof(struct options, all),
+     .help = "every service that `serve TARGET` started"},
     {.name = "grace-s",
      .kind = GR_ARG_STRING,
      .offset = offsetof(struct options, grace),
@@ -64,16 +68,21 @@ static void report(struct gr_cli *cli, const struct options *o, struct gr_jw *w,
 }
 
 static enum gr_status stop_all(struct gr_cli *cli, const struct options *o, const struct gr_state_dirs *dirs,
-                               const struct gr_running_set *set, double grace_s, struct gr_err *err)
+                               const struct gr_running_set *set, double grace_s, char *const *environment,
+                               struct gr_err *err)
 {
     struct gr_jw w = {.out = &cli->out};
-    char **environment = gr_launch_environment();
     enum gr_status worst = GR_OK;
     int stopped = 0;
     if (o->json) {
         gr_jw_array(&w);
     }
     for (int i = 0; i < set->n; i++) { /* one that cannot be stopped does not save the others */
+        if (o->all && set->items[i].other) {
+            gr_log(GR_LOG_INFO, "%s was started by another tool; `gr00t stop %s` stops it", set->items[i].name,
+                   set->items[i].name);
+            continue;
+        }
         enum gr_stop_kind how = GR_STOP_NOTHING;
         struct gr_err why = {0};
         const double start = gr_clock_ms();
@@ -86,7 +95,6 @@ static enum gr_status stop_all(struct gr_cli *cli, const struct options *o, cons
             report(cli, o, &w, &set->items[i], how, gr_clock_ms() - start);
         }
     }
-    free(environment);
     if (o->json) {
         gr_jw_end_array(&w);
     } else if (stopped == 0 && worst == GR_OK) {
@@ -113,9 +121,19 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
         GR_TRY(gr_settings_real("--grace-s", o->grace, 0.0, GRACE_MAX_S, &grace_s, err));
     }
     GR_TRY(gr_settings_tool_dirs(&dirs, err));
-    GR_TRY(gr_running_find(&dirs, n_words > 0 ? words[0] : NULL, o->profile, &set, err));
-    enum gr_status status = stop_all(cli, o, &dirs, &set, grace_s, err);
+    char **environment = gr_launch_environment();
+    if (environment == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for the environment");
+    }
+    enum gr_status status = gr_running_find(&dirs, n_words > 0 ? words[0] : NULL, o->profile, &set, err);
+    if (status == GR_OK && n_words > 0) {
+        status = gr_running_one_target(&set, words[0], environment, err);
+    }
+    if (status == GR_OK) {
+        status = stop_all(cli, o, &dirs, &set, grace_s, environment, err);
+    }
     gr_running_set_free(&set);
+    free(environment);
     return status;
 }
 
@@ -124,8 +142,8 @@ const struct gr_command gr_cmd_stop = {
     .summary = "Stop what `serve TARGET` started",
     .synopsis = "TARGET [--profile NAME] [OPTIONS] | --all",
     .more =
-        "TARGET is what was served, a package's name, or a name that `gr00t ps` prints. SIGTERM first; a service that does\n"
-        "not end in time is killed, and the row says so. Nothing running: exit code 0.",
+        "TARGET is what was served, a package's name, or a name that `gr00t ps` prints; all its profiles. SIGTERM first; a service\n"
+        "that does not end in time is killed, and the row says so. Nothing running: exit code 0. The log stays: `gr00t logs TARGET`.",
     .args = args,
     .n_args = sizeof args / sizeof args[0],
     .options_bytes = sizeof(struct options),

@@ -27,7 +27,8 @@ static void name_main(const struct gr_tool_hub *tool, const char *id, const char
 }
 
 enum gr_status gr_launch_pull(struct gr_boot_view *v, const struct gr_tool_hub *tool, const char *program,
-                              const char *word, bool force, char *const *environment, struct gr_err *err)
+                              const char *word, const char *what, bool force, char *const *environment,
+                              struct gr_err *err)
 {
     static const enum gr_status all[] = {GR_ERR_USAGE,  GR_ERR_INPUT,   GR_ERR_IO,
                                          GR_ERR_FORMAT, GR_ERR_NETWORK, GR_ERR_ACCESS};
@@ -50,7 +51,7 @@ enum gr_status gr_launch_pull(struct gr_boot_view *v, const struct gr_tool_hub *
     }
     argv[n] = NULL;
     const struct gr_spawn s = {argv, environment, -1, STDERR_FILENO, STDERR_FILENO, false};
-    gr_boot_view_step(v, "pull", word);
+    gr_boot_view_step(v, "pull", what);
     GR_TRY(gr_spawn(&s, &pid, err));
     const int code = gr_spawn_wait(pid);
     if (code == 0) {
@@ -66,11 +67,102 @@ enum gr_status gr_launch_pull(struct gr_boot_view *v, const struct gr_tool_hub *
     }
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (gr_exit_code(all[i]) == code) {
-            return gr_fail(err, all[i], "%.200s could not be pulled (the reason stands above)", word);
+            return gr_fail(err, all[i], "%.200s could not be pulled (the reason stands above)", what);
         }
     }
     return gr_fail(err, GR_ERR_DEVICE, "`gr00t pull %.200s` ended with %d", word, code);
 }
+
+/* ---- tokenizer ---- */
+
+bool gr_launch_is_own(const struct gr_manifest *m) { return m->app != NULL && strcmp(m->app, "gr00t.native:app") == 0; }
+
+static bool names_option(const char *const *words, int n)
+{
+    static const char option[] = "--tokenizer";
+    for (int i = 0; i < n; i++) {
+        if (strncmp(words[i], option, sizeof option - 1) == 0 &&
+            (words[i][sizeof option - 1] == '\0' || words[i][sizeof option - 1] == '=')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A folder of a tokenizer or weights, or another cache than the one that is looked at here: what is in it is the service's business. */
+static bool names_variable(const struct gr_env *env, int n)
+{
+    static const char *const names[] = {"GR00T_TOKENIZER_DIR", "GR00T_WEIGHTS_DIR",     "HF_MODEL",
+                                        "HF_HUB_CACHE",        "HUGGINGFACE_HUB_CACHE", "HF_HOME"};
+    for (int i = 0; i < n; i++) {
+        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+            if (strcmp(env[i].name, names[k]) == 0 && env[i].value[0] != '\0') {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool names_tokenizer(const struct gr_tokenizer_need *need)
+{
+    const struct gr_serve_block *b = need->profile != NULL ? &need->profile->block : NULL;
+    return names_option(need->words, need->n_words) || names_variable(need->env, need->n_env) ||
+           (b != NULL && (names_option(b->words.items, b->words.n) || names_variable(b->env, b->n_env))) ||
+           (need->callers_env && gr_settings_env("GR00T_TOKENIZER_DIR") != NULL);
+}
+
+bool gr_launch_has_tokenizer(const struct gr_manifest *m, const struct gr_profile *p)
+{
+    const struct gr_tokenizer_need need = {.profile = p};
+    struct gr_hub_place place;
+    struct gr_err ignored;
+    char found[GR_PATH_BYTES];
+    const bool weights = m->has_weights && gr_hub_find(m->weights.repo, m->weights.revision, &place, &ignored) == GR_OK;
+    return !gr_launch_is_own(m) || names_tokenizer(&need) ||
+           gr_settings_find_tokenizer(weights ? place.dir : NULL, found);
+}
+
+/* True: nothing needs to be fetched for it, since the repository has one, or is a package, whose weights are another repository, or cannot be read, which
+ * its own pull says better. */
+static bool comes_along(const struct gr_tool_hub *tool, const struct gr_tokenizer_need *need)
+{
+    struct gr_hub_repo repo;
+    struct gr_err ignored;
+    if (gr_hub_look(tool->hub, need->id, need->revision, true, &repo, &ignored) != GR_OK) {
+        return need->dir == NULL;
+    }
+    const char *const files[] = {"tokenizer/vocab.json", "tokenizer/merges.txt", "tokenizer/tokenizer.json"};
+    bool has[3];
+    for (int i = 0; i < 3; i++) {
+        has[i] = gr_hub_repo_find(&repo, files[i]) != NULL && gr_hub_matches(&need->patterns, files[i]);
+    }
+    const bool comes = (has[0] && has[1]) || has[2] || gr_hub_repo_find(&repo, GR_MANIFEST_FILE) != NULL;
+    gr_hub_repo_free(&repo);
+    return comes;
+}
+
+enum gr_status gr_launch_tokenizer(struct gr_boot_view *v, const struct gr_tool_hub *tool, const char *program,
+                                   const struct gr_tokenizer_need *need, bool fetch, char *const *environment,
+                                   struct gr_err *err)
+{
+    char found[GR_PATH_BYTES];
+    if (names_tokenizer(need) || gr_settings_find_tokenizer(need->dir, found)) {
+        return GR_OK;
+    }
+    if (!fetch) {
+        return gr_fail(
+            err, GR_ERR_FORMAT,
+            "no tokenizer is on this machine, and none may be fetched now: `gr00t pull --tokenizer` gets it, "
+            "or name its folder with --tokenizer");
+    }
+    if (need->id != NULL && comes_along(tool, need)) {
+        return GR_OK;
+    }
+    return gr_launch_pull(v, tool, program, "--tokenizer", "tokenizer", false, environment, err);
+}
+
+/* ---- weights ---- */
 
 static enum gr_status check_ref(const struct gr_weights_ref *w, struct gr_err *err)
 {

@@ -22,9 +22,12 @@ struct gr_launch_target {
 enum gr_status gr_launch_target(const struct gr_tool_hub *tool, const char *word, struct gr_launch_target *out,
                                 bool *absent, struct gr_err *err);
 void gr_launch_target_free(struct gr_launch_target *t);
+/* Absolute path of a folder, or of the folder that a file is in. GR_ERR_INPUT: there is none. */
+enum gr_status gr_target_folder(const char *word, char out[GR_PATH_BYTES], struct gr_err *err);
 
-/* The services that `word` means (a target, a package's name, or a service's name as `ps` prints it; NULL: all), of that profile (NULL: any).
- * Damaged state files are noted in the log and left out. */
+/* The services that `word` means, of that profile (NULL: any): a path or ORG/NAME those that were served from it; a bare word those of the packages
+ * with that name, whatever repository they are from; a name as `ps` prints it that one; NULL all. Containers that the vendor's tool started are
+ * among them. Damaged state files are noted in the log and left out. */
 struct gr_running_set {
     struct gr_running *items;
     int n;
@@ -32,9 +35,15 @@ struct gr_running_set {
 enum gr_status gr_running_find(const struct gr_state_dirs *d, const char *word, const char *profile,
                                struct gr_running_set *out, struct gr_err *err);
 void gr_running_set_free(struct gr_running_set *s);
+/* GR_ERR_INPUT: `word` means services from several targets that are alive; says which, and how to name each. */
+enum gr_status gr_running_one_target(const struct gr_running_set *s, const char *word, char *const *environment,
+                                     struct gr_err *err);
 /* Exactly one that is alive when several match; *alive: it is (NULL: not asked). GR_ERR_INPUT: none, or several. */
 enum gr_status gr_running_one(const struct gr_state_dirs *d, const char *word, const char *profile,
                               struct gr_running *out, bool *alive, struct gr_err *err);
+/* The same for its log: when none runs, one that was stopped; *stopped. */
+enum gr_status gr_running_logged(const struct gr_state_dirs *d, const char *word, const char *profile,
+                                 struct gr_running *out, bool *stopped, struct gr_err *err);
 
 /* HTTP status of its /ready; 0: it does not answer. */
 int gr_running_ask(const struct gr_running *r);

@@ -356,7 +356,7 @@ static enum gr_status parse_and_run(struct gr_cli *cli, int argc, char **argv, s
         }
         argc -= used;
     }
-    enum gr_status status = gr_args_parse(argc - 1, argv + 1, sets, 2, &words, &n_words, err);
+    enum gr_status status = gr_args_parse(argc - 1, argv + 1, sets, 2, &words, &n_words, &cli->n_plain, err);
     set_up_output(cli, &g);
     bool help_word = first != NULL && strcmp(first, "help") == 0;
     if (cmd == NULL && first != NULL && !help_word && !(is_family(first) && second == NULL)) {

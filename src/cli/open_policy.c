@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "cli/progress.h"
+#include "policy/policy.h"
 
 enum gr_status gr_cli_open_policy(const struct gr_cli *cli, const char *dir, const struct gr_engine_flags *flags,
                                   struct gr_policy **policy, struct gr_err *err)
@@ -20,6 +21,9 @@ enum gr_status gr_cli_open_policy(const struct gr_cli *cli, const char *dir, con
     gr_progress_end(&progress);
     if (status == GR_OK && gr_policy_info(*policy)->cache_note != NULL) { /* packing and choosing anew takes minutes */
         gr_log(GR_LOG_WARN, "%s", gr_policy_info(*policy)->cache_note);
+    }
+    if (status == GR_OK && gr_policy_config(*policy)->image_note != NULL) {
+        gr_log(GR_LOG_WARN, "%s", gr_policy_config(*policy)->image_note);
     }
     return status;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "hub/download.h"
 
@@ -17,6 +18,12 @@ void gr_package_target_free(struct gr_package_target *t)
     gr_manifest_free(&t->manifest);
     gr_buf_free(&t->text);
     memset(t, 0, sizeof *t);
+}
+
+bool gr_is_there(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
 }
 
 static enum gr_status from_file(const char *path, struct gr_package_target *out, struct gr_err *err)
@@ -114,7 +121,7 @@ enum gr_status gr_package_target(const char *target, struct gr_package_target *o
     struct gr_err why = {0};
     bool found = false;
     memset(out, 0, sizeof *out);
-    if (gr_fs_is_dir(target) || gr_fs_is_file(target)) {
+    if (gr_is_there(target)) {
         return from_path(target, out, err);
     }
     if (gr_hub_parse_id(target, id, revision, &why) != GR_OK) {

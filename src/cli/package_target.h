@@ -17,6 +17,8 @@ struct gr_package_target {
     char where[GR_PATH_BYTES]; /* file, or "ORG/NAME at <commit>" */
     bool installed;
 };
+/* Something has this name here: a folder, a file, or a link that leads nowhere, about which its reader says so. */
+bool gr_is_there(const char *path);
 /* GR_ERR_USAGE: an authoring file (the message has the two commands to run instead), no such thing; GR_ERR_FORMAT: the manifest; statuses of
  * gr_hub_look. Free with gr_package_target_free, also after a failure. */
 enum gr_status gr_package_target(const char *target, struct gr_package_target *out, struct gr_err *err);

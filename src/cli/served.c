@@ -26,7 +26,8 @@ enum gr_status gr_served_open(const struct gr_served_flags *flags, struct gr_ser
     if (flags->api_key_file != NULL) {
         GR_TRY(gr_settings_key(flags->api_key_file, &out->key, err));
     }
-    out->config = (struct gr_client_config){.url = out->url, .api_key = out->key, .ca_file = flags->ca_file};
+    out->config = (struct gr_client_config){
+        .url = out->url, .api_key = out->key, .ca_file = flags->ca_file, .any_name = flags->any_name};
     return gr_client_open(&out->config, &out->client, err);
 }
 

@@ -20,6 +20,7 @@ enum { GR_SERVED_WAIT_MAX_S = 86400 };
 /* The options that the client commands share; a member of their options struct. */
 struct gr_served_flags {
     const char *url, *api_key_file, *ca_file;
+    bool any_name; /* not an option: ca_file is the service's own certificate, see http_client.h */
     struct gr_arg_int wait;
 };
 

@@ -288,6 +288,13 @@ static enum gr_status named_tokenizer(const char *dir, const char *by, char out[
     return copy_path(out, dir, err);
 }
 
+bool gr_settings_find_tokenizer(const char *dir, char out[GR_PATH_BYTES])
+{
+    struct gr_err ignored;
+    return (dir != NULL && gr_path_join(out, dir, "tokenizer", &ignored) == GR_OK && has_tokenizer(out)) ||
+           hub_tokenizer(out);
+}
+
 enum gr_status gr_settings_tokenizer(const char *dir, const char *flag, char out[GR_PATH_BYTES], struct gr_err *err)
 {
     const char *variable = env("GR00T_TOKENIZER_DIR");
@@ -298,14 +305,11 @@ enum gr_status gr_settings_tokenizer(const char *dir, const char *flag, char out
         return named_tokenizer(variable, "GR00T_TOKENIZER_DIR", out, err);
     }
     char in_hub[GR_PATH_BYTES];
+    if (gr_settings_find_tokenizer(dir, out)) {
+        return GR_OK;
+    }
+    strcpy(in_hub, out);
     GR_TRY(gr_path_join(out, dir, "tokenizer", err));
-    if (has_tokenizer(out)) {
-        return GR_OK;
-    }
-    if (hub_tokenizer(in_hub)) {
-        strcpy(out, in_hub);
-        return GR_OK;
-    }
     return gr_fail(
         err, GR_ERR_FORMAT,
         "no tokenizer (vocab.json and merges.txt, or tokenizer.json): --tokenizer and GR00T_TOKENIZER_DIR are not given, nothing in %s, nothing in %s; "

@@ -100,6 +100,8 @@ struct gr_settings {
  * lists every place tried. GR_ERR_USAGE: a variable with an impossible value. */
 enum gr_status gr_settings_engine(const char *dir, const struct gr_engine_flags *flags, struct gr_settings *out,
                                   struct gr_err *err);
+/* A tokenizer that nobody has to name: in DIR/tokenizer (dir NULL: no folder), else in the Hub cache. */
+bool gr_settings_find_tokenizer(const char *dir, char out[GR_PATH_BYTES]);
 /* Only the search for the tokenizer; flag may be NULL. */
 enum gr_status gr_settings_tokenizer(const char *dir, const char *flag, char out[GR_PATH_BYTES], struct gr_err *err);
 /* --embodiment, GR00T_EMBODIMENT, "gr1". */

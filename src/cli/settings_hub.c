@@ -9,35 +9,24 @@
 
 #include "base/log.h"
 #include "cli/settings.h"
-#include "hub/hub.h"
+#include "cli/settings_tool.h"
+#include "hub/hub_cache.h"
 
-static const char name_characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._";
-
-/* "ORG/NAME" */
-static bool is_repo(const char *text)
+static enum gr_status not_there(const char *root, const char *repo, const char *revision, const char *looked_for,
+                                struct gr_err *err)
 {
-    const char *slash = strchr(text, '/');
-    size_t n = strlen(text);
-    return slash != NULL && slash != text && slash[1] != '\0' && n < GR_HUB_NAME_BYTES - 16 && text[0] != '.' &&
-           slash[1] != '.' && strspn(text, name_characters) == (size_t)(slash - text) &&
-           strspn(slash + 1, name_characters) == n - (size_t)(slash - text) - 1;
-}
-
-/* A commit, or a branch name that stays inside refs/. */
-static bool is_revision(const char *text)
-{
-    size_t n = strlen(text), plain = 0;
-    while (text[plain] != '\0' && (text[plain] == '/' || strchr(name_characters, text[plain]) != NULL)) {
-        plain++;
+    char one[GR_HUB_COMMIT_BYTES];
+    struct gr_err ignored;
+    bool offline = false;
+    (void)gr_settings_tool_offline(&offline, &ignored);
+    const int n = gr_hub_is_commit(revision) ? 0 : gr_cache_snapshots(root, repo, one);
+    if (n > 0) { /* a pull of a bare commit leaves no ref, as the Python client does */
+        return gr_fail(err, GR_ERR_FORMAT,
+                       "%s @ %s is not in the Hub cache, but %s%s is: name that revision; or `gr00t pull %s@%s`", repo,
+                       revision, n > 1 ? "for instance " : "", one, repo, revision);
     }
-    return n > 0 && n < GR_HUB_NAME_BYTES && plain == n && text[0] != '/' && text[0] != '.' &&
-           strstr(text, "..") == NULL && strstr(text, "/.") == NULL;
-}
-
-static enum gr_status not_there(const char *repo, const char *revision, const char *looked_for, struct gr_err *err)
-{
-    return gr_fail(err, GR_ERR_FORMAT, "%s @ %s is not in the Hub cache: no %s; `gr00t pull %s@%s` fetches it", repo,
-                   revision, looked_for, repo, revision);
+    return gr_fail(err, GR_ERR_FORMAT, "%s @ %s is not in the Hub cache: no %s; `gr00t pull %s@%s` fetches it%s", repo,
+                   revision, looked_for, repo, revision, offline ? " once HF_HUB_OFFLINE is unset" : "");
 }
 
 enum gr_status gr_hub_find(const char *repo, const char *revision, struct gr_hub_place *out, struct gr_err *err)
@@ -45,11 +34,11 @@ enum gr_status gr_hub_find(const char *repo, const char *revision, struct gr_hub
     char root[GR_PATH_BYTES], name[GR_HUB_NAME_BYTES + 16], path[GR_PATH_BYTES];
     memset(out, 0, sizeof *out);
     revision = revision != NULL ? revision : "main";
-    if (!is_repo(repo)) {
+    if (!gr_hub_is_id(repo)) {
         return gr_fail(err, GR_ERR_USAGE, "\"%.200s\" is neither a folder nor a repository ORG/NAME", repo);
     }
-    if (!is_revision(revision)) {
-        return gr_fail(err, GR_ERR_USAGE, "\"%.200s\" is no commit or branch name", revision);
+    if (!gr_hub_is_revision(revision)) {
+        return gr_fail(err, GR_ERR_USAGE, "\"%.200s\" is no commit, branch or tag name", revision);
     }
     GR_TRY(gr_settings_hub_root(root, err));
     const char *slash = strchr(repo, '/');
@@ -66,11 +55,11 @@ enum gr_status gr_hub_find(const char *repo, const char *revision, struct gr_hub
     GR_TRY(gr_path_join(refs, out->model, "refs", err));
     GR_TRY(gr_path_join(ref, refs, revision, err));
     if (gr_hub_is_commit(revision) || !gr_fs_is_file(ref)) {
-        return not_there(repo, revision, gr_hub_is_commit(revision) ? out->dir : ref, err);
+        return not_there(root, repo, revision, gr_hub_is_commit(revision) ? out->dir : ref, err);
     }
     GR_TRY(gr_fs_read(ref, GR_HUB_NAME_BYTES - 1, &commit, &n, err));
     commit[strcspn(commit, " \r\n")] = '\0';
-    bool ok = is_revision(commit) && strchr(commit, '/') == NULL;
+    bool ok = gr_hub_is_revision(commit) && strchr(commit, '/') == NULL;
     if (ok) {
         strcpy(out->commit, commit);
     }
@@ -79,7 +68,7 @@ enum gr_status gr_hub_find(const char *repo, const char *revision, struct gr_hub
         return gr_fail(err, GR_ERR_FORMAT, "%s holds no commit", ref);
     }
     GR_TRY(gr_path_join(out->dir, path, out->commit, err));
-    return gr_fs_is_dir(out->dir) ? GR_OK : not_there(repo, revision, out->dir, err);
+    return gr_fs_is_dir(out->dir) ? GR_OK : not_there(root, repo, revision, out->dir, err);
 }
 
 /* .../models--ORG--NAME/snapshots/COMMIT names its repository and revision. */
@@ -147,7 +136,7 @@ enum gr_status gr_settings_weights(const struct gr_weights_flags *flags, struct 
             err, GR_ERR_USAGE,
             "no weights named: give --model DIR, or set GR00T_WEIGHTS_DIR, or HF_MODEL to a repository in the Hub cache");
     }
-    if (!is_repo(hub) || gr_fs_is_dir(hub)) {
+    if (!gr_hub_is_id(hub) || gr_fs_is_dir(hub)) {
         return use_folder(hub, pin, out, err);
     }
     struct gr_hub_place place;

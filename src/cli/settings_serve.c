@@ -99,10 +99,10 @@ static enum gr_status seconds(const char *option, const char *text, double fallb
 static enum gr_status set_limits(const struct gr_serve_flags *f, struct gr_server_config *c, struct gr_err *err)
 {
     int64_t body = f->body_limit.given ? f->body_limit.value : BODY_BYTES;
-    c->limits = (struct gr_http_limits){.connections = f->connections.given ? (int)f->connections.value : CONNECTIONS,
-                                        .head_bytes = HEAD_BYTES,
-                                        .body_bytes = (size_t)body,
-                                        .bodies_bytes = (size_t)body > BODIES_BYTES ? (size_t)body : BODIES_BYTES};
+    c->limits = (struct gr_httpd_limits){.connections = f->connections.given ? (int)f->connections.value : CONNECTIONS,
+                                         .head_bytes = HEAD_BYTES,
+                                         .body_bytes = (size_t)body,
+                                         .bodies_bytes = (size_t)body > BODIES_BYTES ? (size_t)body : BODIES_BYTES};
     c->queue = f->queue.given ? (int)f->queue.value : QUEUE;
     GR_TRY(seconds("--head-s", f->head_s, HEAD_S, &c->limits.head_s, err));
     GR_TRY(seconds("--body-s", f->body_s, BODY_S, &c->limits.body_s, err));
@@ -149,7 +149,7 @@ static enum gr_status set_tls(const struct gr_serve_flags *f, struct gr_serve_se
     }
     GR_TRY(read_pem("--tls-cert", f->tls_cert, "CERTIFICATE-----", "certificate", &out->tls_cert, err));
     GR_TRY(read_pem("--tls-key", f->tls_key, "PRIVATE KEY-----", "private key", &out->tls_key, err));
-    enum gr_status status = gr_http_check_tls(out->tls_cert, out->tls_key, &why);
+    enum gr_status status = gr_httpd_check_tls(out->tls_cert, out->tls_key, &why);
     return status == GR_OK
                ? GR_OK
                : gr_fail(err, status, "--tls-cert %s with --tls-key %s: %s", f->tls_cert, f->tls_key, why.msg);

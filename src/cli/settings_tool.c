@@ -66,8 +66,13 @@ const char *gr_settings_tool_env(const char *name)
 
 enum gr_status gr_settings_tool_dirs(struct gr_state_dirs *out, struct gr_err *err)
 {
-    if (env("HOME") == NULL) {
-        return gr_fail(err, GR_ERR_USAGE, "HOME is not set: the packages' state is kept in $HOME/.cache/tt-model");
+    const char *home = env("HOME");
+    if (home == NULL || home[0] != '/') {
+        return gr_fail(
+            err, GR_ERR_USAGE,
+            "HOME is %s%.200s: set it to an absolute path, in whose .cache/tt-model the state of packages and "
+            "services is kept",
+            home == NULL ? "not set" : "", home == NULL ? "" : home);
     }
     return gr_state_dirs(env("HOME"), env("XDG_CACHE_HOME"), out, err);
 }
@@ -109,10 +114,23 @@ enum gr_status gr_settings_tool_token_file(char out[GR_PATH_BYTES], struct gr_er
 
 /* ---- the hub ---- */
 
-static bool is_on(const char *value)
+/* The words of the Python client, which takes every other one for "off": a misspelt wish for no network is refused here. */
+enum gr_status gr_settings_tool_offline(bool *out, struct gr_err *err)
 {
-    return value != NULL && (strcmp(value, "1") == 0 || strcasecmp(value, "true") == 0 ||
-                             strcasecmp(value, "yes") == 0 || strcasecmp(value, "on") == 0);
+    static const char *const words[] = {"1", "on", "yes", "true", "0", "off", "no", "false"};
+    enum { WORDS = sizeof words / sizeof words[0] };
+    const char *value = env("HF_HUB_OFFLINE");
+    *out = false;
+    for (int i = 0; value != NULL && i < WORDS; i++) {
+        if (strcasecmp(value, words[i]) == 0) {
+            *out = i < WORDS / 2;
+            return GR_OK;
+        }
+    }
+    return value == NULL
+               ? GR_OK
+               : gr_fail(err, GR_ERR_USAGE,
+                         "HF_HUB_OFFLINE is \"%.40s\", expected 1, on, yes, true, or 0, off, no, false", value);
 }
 
 /* *out is malloc'ed and without blanks at its ends; NULL: there is none. */
@@ -177,11 +195,11 @@ enum gr_status gr_settings_tool_hub(struct gr_tool_hub *out, struct gr_err *err)
 {
     char *token = NULL;
     memset(out, 0, sizeof *out);
+    GR_TRY(gr_settings_tool_dirs(&out->dirs, err)); /* wants HOME, with which the others are found too */
     GR_TRY(gr_settings_hub_root(out->cache, err));
     GR_TRY(hf_home(out->hf_home, err));
-    GR_TRY(gr_settings_tool_dirs(&out->dirs, err));
+    GR_TRY(gr_settings_tool_offline(&out->offline, err));
     GR_TRY(find_token(&token, err));
-    out->offline = is_on(env("HF_HUB_OFFLINE"));
     out->has_token = token != NULL;
     enum gr_status status = open_hub(out, token, err);
     if (token != NULL) {

@@ -14,7 +14,7 @@ struct gr_tool_hub {
     char hf_home[GR_PATH_BYTES]; /* HF_HOME, else $XDG_CACHE_HOME/huggingface, else ~/.cache/huggingface */
     struct gr_state_dirs dirs;
     bool has_token; /* one was found, wherever; it is inside the hub */
-    bool offline;   /* HF_HUB_OFFLINE: 1, true, yes, on */
+    bool offline;   /* HF_HUB_OFFLINE: 1, on, yes, true, in any case; GR_ERR_USAGE: no such word, also none for off */
 };
 
 /* Reads HF_ENDPOINT, HF_TOKEN (else the file HF_TOKEN_PATH, else HF_HOME/token), HF_HUB_OFFLINE, HF_HUB_DOWNLOAD_TIMEOUT, SSL_CERT_FILE and the
@@ -23,6 +23,8 @@ struct gr_tool_hub {
 enum gr_status gr_settings_tool_hub(struct gr_tool_hub *out, struct gr_err *err);
 void gr_tool_hub_free(struct gr_tool_hub *t);
 
+/* HF_HUB_OFFLINE alone. GR_ERR_USAGE. */
+enum gr_status gr_settings_tool_offline(bool *out, struct gr_err *err);
 /* Only the tool's state folders; for verbs that never talk to the Hub. GR_ERR_USAGE: HOME is not set. */
 enum gr_status gr_settings_tool_dirs(struct gr_state_dirs *out, struct gr_err *err);
 /* Where `login` keeps the token: HF_TOKEN_PATH, else hf_home/token. */

@@ -243,7 +243,13 @@ static enum gr_status pull_offline(struct gr_hub *hub, const struct gr_pull *pul
                                    struct gr_pulled *out, struct gr_err *err)
 {
     const struct gr_hub_config *cfg = gr_hub_settings(hub);
-    GR_TRY(look_in_cache(cfg, pull, true, &out->repo, err));
+    struct gr_err why = {0};
+    if (look_in_cache(cfg, pull, true, &out->repo, &why) != GR_OK) {
+        return gr_fail(err, why.code == GR_ERR_FORMAT ? GR_ERR_NETWORK : why.code,
+                       "%.320s, and HF_HUB_OFFLINE forbids the network: unset it, or pull on a machine that has a "
+                       "network and copy the cache",
+                       why.msg);
+    }
     GR_TRY(make_plan(cfg, pull, &out->repo, p, out, err));
     if (pull->looked != NULL) {
         GR_TRY(pull->looked(pull->looked_user, &out->repo, err));
@@ -251,7 +257,8 @@ static enum gr_status pull_offline(struct gr_hub *hub, const struct gr_pull *pul
     if (p->n_missing > 0 && !pull->dry_run) {
         return gr_fail(
             err, GR_ERR_NETWORK,
-            "%s @ %s: %d of %d files are not in the Hub cache (%s ...), and HF_HUB_OFFLINE forbids the network",
+            "%s @ %s: %d of %d files are not in the Hub cache (%s ...), and HF_HUB_OFFLINE forbids the network: "
+            "unset it, or pull on a machine that has a network and copy the cache",
             pull->id, out->repo.commit, p->n - out->n_present, p->n, p->missing[0].files[0]->path);
     }
     return link_present(cfg, pull, out->repo.commit, p, err);

@@ -35,7 +35,7 @@ struct gr_pulled {
  * of the file, whenever the process ends; the next call hashes it again and goes on. Two calls share the work by the locks of the cache. A file is
  * there when its blob has the right size: blobs get their name only after their hash was right. A commit that is there completely needs no network,
  * and no write. Offline: succeeds when everything that the tree lists is there. GR_ERR_IO (disk full), GR_ERR_INPUT (nothing matches, not found), GR_ERR_FORMAT (bytes that do not hash to their id after
- * a second try; offline: nothing known of that revision), GR_ERR_NETWORK (offline too: files are missing), GR_ERR_ACCESS, GR_ERR_BUSY (cancelled; what came so far is kept for the next call). */
+ * a second try), GR_ERR_NETWORK (also offline: the revision or a file of it is not there), GR_ERR_ACCESS, GR_ERR_BUSY (cancelled; what came so far is kept for the next call). */
 enum gr_status gr_hub_pull(struct gr_hub *hub, const struct gr_pull *pull, struct gr_pulled *out, struct gr_err *err);
 void gr_pulled_free(struct gr_pulled *p);
 /* One small file (at most max_bytes) of a repository into memory, hashed like the others; from the cache when it is there. */

@@ -5,6 +5,7 @@
 #include "hub/hub.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,9 @@
 #include "base/clock.h"
 #include "net/http_text.h"
 
-enum { IDLE_HANDLES = 64, TRIES = 6, SLICE_MS = 100, LINK_BYTES = 16384, SECRET_MIN = 16 };
+enum { IDLE_HANDLES = 64, TRIES = 6, TRIES_UNREACHED = 2, SLICE_MS = 100, LINK_BYTES = 16384, SECRET_MIN = 16 };
 #define TIME_LIMIT_S 10.0
+#define SLOW_S 60.0
 #define FIRST_WAIT_S 1.0
 #define LONGEST_WAIT_S 8.0
 #define LONGEST_ASKED_S 60.0 /* what Retry-After may ask for */
@@ -28,6 +30,7 @@ struct gr_hub {
     pthread_mutex_t lock;
     struct gr_http *idle[IDLE_HANDLES];
     int n_idle;
+    _Atomic bool reached; /* something has answered */
 };
 
 static bool copy(char **out, const char *text)
@@ -70,6 +73,7 @@ enum gr_status gr_hub_open(const struct gr_hub_config *cfg, struct gr_hub **out,
     hub->cfg.cache_root = hub->cache_root;
     hub->cfg.ca_file = hub->ca_file;
     hub->cfg.time_limit_s = cfg->time_limit_s > 0.0 ? cfg->time_limit_s : TIME_LIMIT_S;
+    hub->cfg.slow_s = cfg->slow_s > 0.0 ? cfg->slow_s : SLOW_S;
     hub->cfg.tries = cfg->tries > 0 ? cfg->tries : TRIES;
     *out = hub;
     return GR_OK;
@@ -119,6 +123,7 @@ static enum gr_status take_handle(struct gr_hub *hub, struct gr_http **out, stru
                                        .proxies = true,
                                        .connect_s = hub->cfg.time_limit_s,
                                        .stall_s = hub->cfg.time_limit_s,
+                                       .slow_s = hub->cfg.slow_s,
                                        .cancel = hub->cfg.cancel};
     return gr_http_open(&cfg, out, err);
 }
@@ -153,7 +158,7 @@ enum gr_status gr_hub_send(struct gr_hub *hub, const struct gr_http_request *req
 {
     memset(reply, 0, sizeof *reply);
     if (hub->cfg.offline) {
-        return gr_fail(err, GR_ERR_NETWORK, "%s is needed, but HF_HUB_OFFLINE forbids the network",
+        return gr_fail(err, GR_ERR_NETWORK, "%s is needed, but HF_HUB_OFFLINE forbids the network: unset it",
                        request->url[0] == '/' ? hub->endpoint : "a storage host");
     }
     struct gr_http_request r = *request;
@@ -175,6 +180,7 @@ enum gr_status gr_hub_send(struct gr_hub *hub, const struct gr_http_request *req
     if (status == GR_OK) {
         status = mention_clock(gr_http_send(h, &r, reply, err), err);
         give_handle(hub, h);
+        hub->reached = hub->reached || reply->status > 0;
     }
     gr_buf_free(&url);
     return status;
@@ -186,6 +192,14 @@ bool gr_hub_may_mend(enum gr_status sent, const struct gr_http_reply *reply)
 {
     const int s = reply->status;
     return sent == GR_ERR_NETWORK ? reply->again : sent == GR_OK && (s == 408 || s == 429 || (s >= 500 && s <= 504));
+}
+
+/* A name that is not known and a port that nobody listens on are mostly mistakes of an address: only who has answered before may be about to
+ * come back. */
+static int tries_of(const struct gr_hub *hub, const struct gr_http_reply *reply)
+{
+    const bool nobody = reply->fault == GR_HTTP_UNKNOWN_HOST || reply->fault == GR_HTTP_NO_CONNECTION;
+    return nobody && !hub->reached && hub->cfg.tries > TRIES_UNREACHED ? TRIES_UNREACHED : hub->cfg.tries;
 }
 
 enum gr_status gr_hub_pause(const struct gr_hub *hub, int tried, const struct gr_http_reply *reply, const char *why,
@@ -212,7 +226,8 @@ enum gr_status gr_hub_pause_or_stop(const struct gr_hub *hub, int tried, const s
     }
     if (hub->cfg.note != NULL) {
         char line[GR_ERR_MSG_BYTES + 64];
-        (void)snprintf(line, sizeof line, "%.400s; try %d of %d in %.3g s", why, tried + 1, hub->cfg.tries, wait_s);
+        (void)snprintf(line, sizeof line, "%.400s; try %d of %d in %.3g s", why, tried + 1, tries_of(hub, reply),
+                       wait_s);
         hub->cfg.note(hub->cfg.note_user, line);
     }
     for (const double end = gr_clock_ms() + 1000.0 * wait_s; gr_clock_ms() < end && !is_over(hub, stop);) {
@@ -235,6 +250,18 @@ static void name_target(const char *url, char *out, size_t n)
     }
 }
 
+/* No answer at all: who set the address wonders where the call went. */
+static enum gr_status mention_endpoint(const struct gr_hub *hub, const struct gr_http_request *request,
+                                       const struct gr_http_reply *reply, enum gr_status status, struct gr_err *err)
+{
+    if (status != GR_ERR_NETWORK || reply->status > 0 || reply->fault == GR_HTTP_FINE || request->url[0] != '/' ||
+        strcmp(hub->endpoint, ENDPOINT) == 0) {
+        return status;
+    }
+    const struct gr_err was = *err;
+    return gr_fail(err, status, "%.300s; HF_ENDPOINT is %.150s: is that the Hub's address?", was.msg, hub->endpoint);
+}
+
 enum gr_status gr_hub_call(struct gr_hub *hub, const struct gr_http_request *request, bool (*keep)(int status),
                            struct gr_http_reply *reply, struct gr_err *err)
 {
@@ -243,8 +270,10 @@ enum gr_status gr_hub_call(struct gr_hub *hub, const struct gr_http_request *req
     for (int tried = 1;; tried++) {
         enum gr_status status = gr_hub_send(hub, request, reply, err);
         const bool refused = status == GR_OK && (reply->status < 200 || reply->status >= 300);
-        if (!gr_hub_may_mend(status, reply) || tried >= hub->cfg.tries) {
-            return refused && (keep == NULL || !keep(reply->status)) ? gr_hub_refused(hub, what, reply, err) : status;
+        if (!gr_hub_may_mend(status, reply) || tried >= tries_of(hub, reply)) {
+            return refused && (keep == NULL || !keep(reply->status))
+                       ? gr_hub_refused(hub, what, reply, err)
+                       : mention_endpoint(hub, request, reply, status, err);
         }
         char why[GR_ERR_MSG_BYTES];
         if (refused) {

@@ -11,13 +11,14 @@
 enum { GR_HUB_ID_BYTES = 200, GR_HUB_REVISION_BYTES = 200, GR_HUB_COMMIT_BYTES = 41, GR_HUB_OID_BYTES = 65 };
 
 struct gr_hub_config {
-    const char *endpoint;                       /* NULL: https://huggingface.co */
-    const char *token;                          /* NULL: none */
-    const char *cache_root;                     /* folder of the cache (models--ORG--NAME below it) */
-    bool offline;                               /* every request fails with GR_ERR_NETWORK before a socket is opened */
-    const char *ca_file;                        /* NULL: the system's */
-    double time_limit_s;                        /* silence on a connection; 0: 10 */
-    int tries;                                  /* of an exchange that another try may mend; 0: 6 */
+    const char *endpoint;   /* NULL: https://huggingface.co */
+    const char *token;      /* NULL: none */
+    const char *cache_root; /* folder of the cache (models--ORG--NAME below it) */
+    bool offline;           /* every request fails with GR_ERR_NETWORK before a socket is opened */
+    const char *ca_file;    /* NULL: the system's */
+    double time_limit_s;    /* silence on a connection; 0: 10 */
+    double slow_s;          /* less than 1 KiB/s for so long is as bad as silence; 0: 60 */
+    int tries; /* of an exchange that another try may mend; 0: 6; 2 while nothing at all has answered to a connection */
     const _Atomic bool *cancel;                 /* NULL: none */
     void (*note)(void *user, const char *line); /* "429, waiting 8 s"; NULL: none; any thread */
     void *note_user;

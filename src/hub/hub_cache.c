@@ -4,6 +4,7 @@
  * What is right already is not written again: a complete cache may be read-only. */
 #include "hub/hub_cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -63,6 +64,29 @@ enum gr_status gr_cache_snapshot(const char *root, const char *id, const char *c
     return gr_hub_is_commit(commit) ? below(root, id, "snapshots", commit, out, err) : refuse(commit, err);
 }
 
+int gr_cache_snapshots(const char *root, const char *id, char one[GR_HUB_COMMIT_BYTES])
+{
+    char model[GR_PATH_BYTES], path[GR_PATH_BYTES];
+    struct gr_err ignored;
+    int n = 0;
+    one[0] = '\0';
+    if (gr_cache_model(root, id, model, &ignored) != GR_OK ||
+        gr_path_join(path, model, "snapshots", &ignored) != GR_OK) {
+        return 0;
+    }
+    DIR *d = opendir(path);
+    for (const struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL; e = readdir(d)) {
+        if (gr_hub_is_commit(e->d_name)) {
+            memcpy(one, e->d_name, GR_HUB_COMMIT_BYTES);
+            n++;
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d);
+    }
+    return n;
+}
+
 bool gr_cache_has(const char *root, const char *id, const struct gr_hub_file *f)
 {
     char path[GR_PATH_BYTES];
@@ -119,10 +143,16 @@ enum gr_status gr_cache_resolve(const char *root, const char *id, const char *re
         memcpy(commit, revision, GR_HUB_COMMIT_BYTES);
         return GR_OK;
     }
-    if (!read_ref(path, commit)) {
-        return gr_fail(err, GR_ERR_FORMAT, "%s @ %s is not in the Hub cache: no commit in %s", id, revision, path);
+    if (read_ref(path, commit)) {
+        return GR_OK;
     }
-    return GR_OK;
+    char one[GR_HUB_COMMIT_BYTES];
+    const int n = gr_cache_snapshots(root, id, one);
+    if (n > 0) {
+        return gr_fail(err, GR_ERR_FORMAT, "%s @ %s is not in the Hub cache, but %s%s@%s is: name it", id, revision,
+                       n > 1 ? "for instance " : "", id, one);
+    }
+    return gr_fail(err, GR_ERR_FORMAT, "%s @ %s is not in the Hub cache: no commit in %.200s", id, revision, path);
 }
 
 enum gr_status gr_cache_write_ref(const char *root, const char *id, const char *revision, const char *commit,

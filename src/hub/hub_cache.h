@@ -18,11 +18,14 @@ enum gr_status gr_cache_model(const char *root, const char *id, char *out, struc
 enum gr_status gr_cache_blob(const char *root, const char *id, const char *oid, char *out, struct gr_err *err);
 enum gr_status gr_cache_snapshot(const char *root, const char *id, const char *commit, char *out, struct gr_err *err);
 
-/* Commit that refs/<revision> names, or the revision itself when it is one. GR_ERR_FORMAT: not in the cache. */
+/* Commit that refs/<revision> names, or the revision itself when it is one. GR_ERR_FORMAT: not in the cache; the message names a commit that is, since
+ * a pull of a bare commit leaves no ref, as the Python client does. */
 enum gr_status gr_cache_resolve(const char *root, const char *id, const char *revision,
                                 char commit[GR_HUB_COMMIT_BYTES], struct gr_err *err);
 enum gr_status gr_cache_write_ref(const char *root, const char *id, const char *revision, const char *commit,
                                   struct gr_err *err);
+/* Number of snapshots of the repository, and the commit of one of them ("" for none). */
+int gr_cache_snapshots(const char *root, const char *id, char one[GR_HUB_COMMIT_BYTES]);
 /* Relative link of the snapshot to a blob that is there; replaces a link or file of that name, touches nothing when it is right already. */
 enum gr_status gr_cache_link(const char *root, const char *id, const char *commit, const char *path, const char *oid,
                              struct gr_err *err);

@@ -56,8 +56,10 @@ static enum gr_status no_access(const struct refusal *r, struct gr_err *err)
 static enum gr_status not_found(const struct refusal *r, struct gr_err *err)
 {
     if (is(r, "RevisionNotFound")) {
-        return gr_fail(err, GR_ERR_INPUT, "%s has no such revision (%s): no other one is taken in its place", r->what,
-                       r->said[0] != '\0' ? r->said : "404");
+        return gr_fail(err, GR_ERR_INPUT,
+                       "%s has no such revision (%s): no other one is taken in its place; those it has are at "
+                       "%s/%s/commits/main, without @REVISION it is main",
+                       r->what, r->said[0] != '\0' ? r->said : "404", r->cfg->endpoint, r->what);
     }
     if (is(r, "EntryNotFound")) {
         return gr_fail(err, GR_ERR_INPUT, "%s has no such file at this revision (404)", r->what);

@@ -157,6 +157,7 @@ static enum gr_status compare(struct run *r, struct gr_err *err)
     for (int i = 0; i < r->list.n; i++) {
         struct gr_upload_file *f = &r->list.files[i];
         const struct gr_hub_file *there = gr_hub_repo_find(&r->remote, f->path);
+        f->there = there != NULL;
         f->send = there == NULL || !gr_upload_is(f, there->oid);
     }
     r->deleted = calloc((size_t)r->remote.n_files + 1, sizeof *r->deleted);
@@ -312,7 +313,7 @@ static void count_files(struct run *r)
 {
     for (int i = 0; i < r->list.n; i++) {
         const struct gr_upload_file *f = &r->list.files[i];
-        tell(r, f->send ? "send" : "unchanged", f->path, f->size);
+        tell(r, !f->send ? "unchanged" : f->there ? "replace" : "send", f->path, f->size);
         r->out->n_sent += f->send;
         r->out->n_unchanged += !f->send;
         r->out->bytes_sent += f->send && !f->lfs ? f->size : 0;

@@ -20,7 +20,7 @@ struct gr_push {
     enum gr_status (*rewrite)(void *user, const struct gr_hub_repo *remote, struct gr_buf *text, struct gr_err *err);
     void *user;
     bool dry_run; /* only GET and HEAD */
-    /* Repository: "create"; files of `dir`: "send", "unchanged"; of the Hub: "delete", "keep" (somebody else's, it stays); visibility: "private",
+    /* Repository: "create"; files of `dir`: "send", "replace" (the Hub has one of that name with other bytes), "unchanged"; of the Hub: "delete", "keep" (somebody else's, it stays); visibility: "private",
      * "public". Before the commit; NULL: none. */
     void (*step)(void *user, const char *what, const char *path, uint64_t bytes);
     void (*progress)(void *user, uint64_t done,

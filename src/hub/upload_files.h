@@ -21,6 +21,7 @@ struct gr_upload_file {
     unsigned char sample[GR_UPLOAD_SAMPLE_BYTES];
     bool send, lfs; /* differs from what the Hub has; large, by the Hub's decision */
     bool known;     /* the Hub has decided */
+    bool there;     /* the Hub has a file of that name */
 };
 struct gr_upload_list {
     char dir[GR_PATH_BYTES];

@@ -11,16 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch/spawn.h"
-
 #define ASK_S 60.0 /* inspect, version: an engine that answers does so at once */
 #define RUN_S 120.0
 #define RESET_S 180.0 /* of tt-smi, as the vendor's tool */
 enum { KILLED = 137, WORDS_MAX = 24, ID_BYTES = 80 };
 
-/* engine and words, NULL-terminated, run to the end. */
-static enum gr_status ask(const char *engine, const char *const *words, char *const *environment, double limit_s,
-                          struct gr_ran *out, struct gr_err *err)
+enum gr_status gr_container_ask(const char *engine, const char *const *words, char *const *environment, double limit_s,
+                                struct gr_ran *out, struct gr_err *err)
 {
     char *argv[WORDS_MAX + 2];
     int n = 0;
@@ -32,13 +29,12 @@ static enum gr_status ask(const char *engine, const char *const *words, char *co
     return gr_spawn_run(argv, environment, limit_s, out, err);
 }
 
-/* First line of what the engine says; false when it refuses. */
-static bool answer(const char *engine, const char *const *words, char *const *environment, char *out, size_t n)
+bool gr_container_answer(const char *engine, const char *const *words, char *const *environment, char *out, size_t n)
 {
     struct gr_ran ran;
     struct gr_err ignored;
     out[0] = '\0';
-    if (ask(engine, words, environment, ASK_S, &ran, &ignored) != GR_OK) {
+    if (gr_container_ask(engine, words, environment, ASK_S, &ran, &ignored) != GR_OK) {
         return false;
     }
     const bool ok = ran.code == 0;
@@ -53,7 +49,7 @@ static enum gr_status must(const char *engine, const char *const *words, char *c
                            const char *what, struct gr_err *err)
 {
     struct gr_ran ran;
-    GR_TRY(ask(engine, words, environment, limit_s, &ran, err));
+    GR_TRY(gr_container_ask(engine, words, environment, limit_s, &ran, err));
     gr_buf_free(&ran.out);
     return ran.code == 0 ? GR_OK
                          : gr_fail(err, GR_ERR_DEVICE, "%s cannot %s: %s", engine, what,
@@ -68,7 +64,7 @@ enum gr_status gr_container_user(const char *engine, char *const *environment, c
     static const char *const podman[] = {"info", "--format", "{{.Host.Security.Rootless}}", NULL};
     const bool is_podman = strcmp(engine, "podman") == 0;
     char text[512];
-    if (!answer(engine, is_podman ? podman : docker, environment, text, sizeof text)) {
+    if (!gr_container_answer(engine, is_podman ? podman : docker, environment, text, sizeof text)) {
         return gr_fail(err, GR_ERR_DEVICE, "%s does not answer: is it installed, and does its service run? (`%s info`)",
                        engine, engine);
     }
@@ -113,14 +109,14 @@ bool gr_container_runs(const char *engine, const char *name, char *const *enviro
 {
     const char *const words[] = {"container", "inspect", "--format", "{{.State.Running}}", name, NULL};
     char text[16];
-    return answer(engine, words, environment, text, sizeof text) && strcmp(text, "true") == 0;
+    return gr_container_answer(engine, words, environment, text, sizeof text) && strcmp(text, "true") == 0;
 }
 
 int gr_container_exit_code(const char *engine, const char *name, char *const *environment)
 {
     const char *const words[] = {"container", "inspect", "--format", "{{.State.ExitCode}}", name, NULL};
     char text[16];
-    return answer(engine, words, environment, text, sizeof text) ? atoi(text) : -1;
+    return gr_container_answer(engine, words, environment, text, sizeof text) ? atoi(text) : -1;
 }
 
 /* ---- image ---- */
@@ -130,7 +126,7 @@ static bool image_id(const char *engine, const char *ref, char *const *environme
 {
     const char *const words[] = {"image", "inspect", "--format", "{{.Id}}", ref, NULL};
     char text[ID_BYTES];
-    if (!answer(engine, words, environment, text, sizeof text) || text[0] == '\0') {
+    if (!gr_container_answer(engine, words, environment, text, sizeof text) || text[0] == '\0') {
         return false;
     }
     (void)snprintf(out, ID_BYTES, "%s%.*s", strncmp(text, "sha256:", 7) == 0 ? "" : "sha256:", ID_BYTES - 8, text);
@@ -202,7 +198,8 @@ enum gr_status gr_container_start(const struct gr_launch *l, const struct gr_com
     const char *const rm[] = {"rm", c->name, NULL};
     struct gr_ran ran;
     char id[ID_BYTES];
-    if (answer(l->engine, inspect, l->environment, id, sizeof id)) { /* dead: launch.c has asked whether it runs */
+    if (gr_container_answer(l->engine, inspect, l->environment, id,
+                            sizeof id)) { /* dead: launch.c has asked whether it runs */
         GR_TRY(must(l->engine, rm, l->environment, ASK_S, "remove the old container", err));
     }
     GR_TRY(gr_spawn_run(c->argv, environment, RUN_S, &ran, err));
@@ -217,7 +214,7 @@ static bool cards_taken(const char *engine, char *const *environment)
 {
     const char *const words[] = {"ps", "--quiet", "--filter", "label=org.tenstorrent.tt-model", NULL};
     char text[ID_BYTES];
-    return answer(engine, words, environment, text, sizeof text) && text[0] != '\0';
+    return gr_container_answer(engine, words, environment, text, sizeof text) && text[0] != '\0';
 }
 
 static enum gr_stop_kind reset(const struct gr_running *r, char *const *environment)
@@ -231,6 +228,22 @@ static enum gr_stop_kind reset(const struct gr_running *r, char *const *environm
     }
     return must(r->engine, words, environment, RESET_S, "reset", &ignored) == GR_OK ? GR_STOP_KILLED_RESET
                                                                                     : GR_STOP_KILLED_NO_RESET;
+}
+
+/* With the container the engine's log goes too. */
+static void keep_log(const struct gr_running *r, char *const *environment)
+{
+    char *argv[] = {(char *)(uintptr_t)r->engine, "logs", (char *)(uintptr_t)r->name, NULL};
+    struct gr_err ignored;
+    int log;
+    pid_t pid;
+    if (gr_launch_log_new(r->log, &log, &ignored) == GR_OK) {
+        const struct gr_spawn s = {argv, environment, -1, log, log, false};
+        if (gr_spawn(&s, &pid, &ignored) == GR_OK) {
+            (void)gr_spawn_wait(pid);
+        }
+        (void)close(log);
+    }
 }
 
 enum gr_status gr_container_stop(const struct gr_running *r, char *const *environment, double grace_s,
@@ -247,10 +260,11 @@ enum gr_status gr_container_stop(const struct gr_running *r, char *const *enviro
         GR_TRY(must(r->engine, stop, environment, grace_s + ASK_S, "stop the container", err));
         *how = GR_STOP_CLEAN;
     }
-    if (!answer(r->engine, inspect, environment, code, sizeof code)) {
+    if (!gr_container_answer(r->engine, inspect, environment, code, sizeof code)) {
         char user[32]; /* no such container, or no engine: then nothing is known about it */
         return gr_container_user(r->engine, environment, user, err);
     }
+    keep_log(r, environment);
     GR_TRY(must(r->engine, rm, environment, ASK_S, "remove the container", err));
     if (ran && atoi(code) == KILLED) {
         *how = r->cards ? reset(r, environment) : GR_STOP_KILLED;

@@ -170,7 +170,7 @@ static enum gr_status change(const struct gr_state_dirs *d, const char *id, cons
     gr_jw_end_object(&w);
     gr_json_free(root);
     enum gr_status status = text.failed ? gr_fail(err, GR_ERR_NOMEM, "no memory for the list of packages")
-                                        : gr_fs_write(d->installed, text.data, text.len, err);
+                                        : gr_state_write(d->installed, &text, err);
     gr_buf_free(&text);
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,11 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "launch/container.h"
 #include "launch/spawn.h"
 
@@ -30,8 +33,7 @@ static bool is_native(const char *engine) { return strcmp(engine, "native") == 0
 enum gr_status gr_launch_lock(const struct gr_state_dirs *d, int *fd, struct gr_err *err)
 {
     char folder[GR_PATH_BYTES], path[GR_PATH_BYTES];
-    GR_TRY(gr_path_join(folder, d->tools, "run", err));
-    GR_TRY(gr_fs_mkdirs(folder, err));
+    GR_TRY(gr_state_run(d, folder, err));
     GR_TRY(gr_path_join(path, folder, "start", err));
     return gr_state_lock(path, fd, err);
 }
@@ -81,18 +83,17 @@ static enum gr_status recorded_ports(const struct gr_state_dirs *d, bool taken[G
     return GR_OK;
 }
 
-enum gr_status gr_launch_port(const struct gr_state_dirs *d, int *port, struct gr_err *err)
+enum gr_status gr_launch_port(const struct gr_state_dirs *d, int first, int *port, struct gr_err *err)
 {
     bool taken[GR_LAUNCH_PORTS] = {false};
     GR_TRY(recorded_ports(d, taken, err));
-    for (int i = 0; i < GR_LAUNCH_PORTS; i++) {
+    for (int i = first - GR_LAUNCH_PORT; i < GR_LAUNCH_PORTS; i++) {
         if (!taken[i] && try_port(GR_LAUNCH_PORT + i) == 0) {
             *port = GR_LAUNCH_PORT + i;
             return GR_OK;
         }
     }
-    return gr_fail(err, GR_ERR_BUSY, "ports %d to %d are all in use", GR_LAUNCH_PORT,
-                   GR_LAUNCH_PORT + GR_LAUNCH_PORTS - 1);
+    return gr_fail(err, GR_ERR_BUSY, "ports %d to %d are all in use", first, GR_LAUNCH_PORT + GR_LAUNCH_PORTS - 1);
 }
 
 /* ---- stop ---- */
@@ -153,14 +154,19 @@ static enum gr_status end_service(const struct gr_running *r, char *const *envir
 enum gr_status gr_launch_stop(const struct gr_state_dirs *d, const struct gr_running *r, char *const *environment,
                               double grace_s, enum gr_stop_kind *how, struct gr_err *err)
 {
-    struct gr_running now;
+    struct gr_running now, last = *r;
     struct gr_err ignored;
     int lock;
-    GR_TRY(end_service(r, environment, grace_s, how, err));
+    if (!is_native(r->engine)) {
+        GR_TRY(gr_running_path(d, r->name, ".log", last.log, err)); /* where its log is kept once the engine has none */
+    }
+    GR_TRY(end_service(&last, environment, grace_s, how, err));
     GR_TRY(gr_launch_lock(d, &lock, err));
     /* The end took its time: the file may be that of the next start by now. */
     if (gr_running_read(d, r->name, &now, &ignored) != GR_OK ||
-        (now.pid == r->pid && now.start == r->start && strcmp(now.engine, r->engine) == 0)) {
+        (now.pid == r->pid && now.start == r->start && strcmp(now.engine, r->engine) == 0 &&
+         !gr_launch_alive(&now, environment))) {
+        (void)gr_stopped_write(d, &last, &ignored); /* for `logs` alone: no fault of the stop */
         gr_running_remove(d, r->name);
     }
     (void)close(lock);
@@ -212,30 +218,52 @@ static enum gr_status merge_environment(const struct gr_launch *l, const struct 
     return out->failed || out->argv == NULL ? gr_fail(err, GR_ERR_NOMEM, "no memory for the environment") : GR_OK;
 }
 
-/* A new log; that of the run before is kept beside it. */
-static enum gr_status open_log(const char *path, int *fd, struct gr_err *err)
+enum gr_status gr_launch_log_new(const char *path, int *fd, struct gr_err *err)
 {
     char before[GR_PATH_BYTES];
     if ((size_t)snprintf(before, sizeof before, "%s.1", path) < sizeof before) {
         (void)rename(path, before);
     }
-    *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
-    return *fd >= 0 ? GR_OK : gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot create the log", path);
+    *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (*fd < 0) {
+        return gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot create the log", path);
+    }
+    (void)fchmod(*fd, 0600); /* what a umask has taken from the owner */
+    return GR_OK;
 }
 
 static enum gr_status start_native(const struct gr_launch *l, const struct gr_command_line *c, char *const *environment,
                                    struct gr_running *r, struct gr_err *err)
 {
     int log;
+    struct gr_held held;
     GR_TRY(gr_running_path(l->dirs, c->name, ".log", r->log, err));
-    GR_TRY(open_log(r->log, &log, err));
+    GR_TRY(gr_launch_log_new(r->log, &log, err));
     const struct gr_spawn s = {c->argv, environment, -1, log, log, true};
-    enum gr_status status = gr_spawn(&s, &r->pid, err);
+    enum gr_status status = gr_spawn_held(&s, &held, err);
     (void)close(log);
     GR_TRY(status);
+    r->pid = held.pid;
     gr_process_boot(r->boot);
     r->start = gr_process_start(r->pid);
-    return r->start != 0 ? GR_OK : gr_fail(err, GR_ERR_DEVICE, "/proc does not show the new process %ld", (long)r->pid);
+    if (r->start == 0) {
+        status = gr_fail(err, GR_ERR_DEVICE, "/proc does not show the new process %ld", (long)r->pid);
+    } else {
+        status = gr_running_write(l->dirs, r, err);
+    }
+    if (status != GR_OK) { /* a service that nobody can find again is none */
+        gr_spawn_drop(&held);
+        return status;
+    }
+    return gr_spawn_go(&held, c->argv[0], err);
+}
+
+/* The engine knows it by its name. */
+static enum gr_status start_container(const struct gr_launch *l, const struct gr_command_line *c,
+                                      char *const *environment, const struct gr_running *r, struct gr_err *err)
+{
+    GR_TRY(gr_running_write(l->dirs, r, err));
+    return gr_container_start(l, c, environment, err);
 }
 
 /* As the caller: an engine would make them as root. */
@@ -286,19 +314,52 @@ static void set_address(const struct gr_launch *l, const struct gr_command_line 
     free(real);
 }
 
-enum gr_status gr_launch_start(const struct gr_launch *l, const struct gr_command_line *c, struct gr_running *out,
+/* Two repositories may call their packages the same. The first one's service has the name that every tool gives it, the next one's a number of
+ * its target behind that. */
+static enum gr_status take_name(const struct gr_launch *l, struct gr_command_line *c, struct gr_err *err)
+{
+    struct gr_running has;
+    struct gr_err ignored;
+    char name[sizeof c->name + 16];
+    if (gr_running_read(l->dirs, c->name, &has, &ignored) != GR_OK || strcmp(has.target, l->target) == 0 ||
+        !gr_launch_alive(&has, l->environment)) {
+        return GR_OK;
+    }
+    (void)snprintf(name, sizeof name, "%s-%08" PRIx32, c->name, (uint32_t)gr_hash64(l->target, strlen(l->target), 0));
+    if (!gr_is_run_name(name)) {
+        return gr_fail(err, GR_ERR_BUSY, "%s is the name of a service of %.200s; `gr00t stop %s` ends it", c->name,
+                       has.target, c->name);
+    }
+    for (int i = 0; i + 1 < c->argc && !is_native(l->engine); i++) {
+        if (strcmp(c->argv[i], "--name") == 0) {
+            char *word = strdup(name);
+            if (word == NULL) {
+                return gr_fail(err, GR_ERR_NOMEM, "no memory for the command line");
+            }
+            free(c->argv[i + 1]);
+            c->argv[i + 1] = word;
+            break;
+        }
+    }
+    strcpy(c->name, name);
+    return GR_OK;
+}
+
+enum gr_status gr_launch_start(const struct gr_launch *l, struct gr_command_line *c, struct gr_running *out,
                                struct gr_err *err)
 {
     struct gr_running before;
     struct gr_err ignored;
     memset(out, 0, sizeof *out);
+    GR_TRY(take_name(l, c, err));
     const bool known = gr_running_read(l->dirs, c->name, &before, &ignored) == GR_OK;
     if ((known && gr_launch_alive(&before, l->environment)) ||
         (!is_native(l->engine) && gr_container_runs(l->engine, c->name, l->environment))) {
-        return gr_fail(err, GR_ERR_BUSY, "%s runs already (%s); `gr00t stop` ends it", c->name,
-                       known ? before.url : l->engine);
+        return gr_fail(err, GR_ERR_BUSY, "%s runs already (%s); `gr00t stop %s` ends it", c->name,
+                       known ? before.url : l->engine, c->name);
     }
     gr_running_remove(l->dirs, c->name);
+    gr_stopped_forget(l->dirs, l->target, c->profile, false);
     (void)snprintf(out->name, sizeof out->name, "%s", c->name);
     (void)snprintf(out->target, sizeof out->target, "%s", l->target);
     (void)snprintf(out->package, sizeof out->package, "%s", c->package);
@@ -313,12 +374,11 @@ enum gr_status gr_launch_start(const struct gr_launch *l, const struct gr_comman
     enum gr_status status = merge_environment(l, c, &environment, err);
     if (status == GR_OK) {
         status = is_native(l->engine) ? start_native(l, c, environment.argv, out, err)
-                                      : gr_container_start(l, c, environment.argv, err);
+                                      : start_container(l, c, environment.argv, out, err);
     }
     gr_command_line_free(&environment);
-    if (status == GR_OK && (status = gr_running_write(l->dirs, out, err)) != GR_OK) {
-        enum gr_stop_kind how; /* a service that nobody can find again is none */
-        (void)end_service(out, l->environment, 1.0, &how, &ignored);
+    if (status != GR_OK) {
+        gr_running_remove(l->dirs, c->name);
     }
     return status;
 }
@@ -335,7 +395,7 @@ enum gr_status gr_launch_log_open(const struct gr_running *r, char *const *envir
                                   struct gr_log_stream *out, struct gr_err *err)
 {
     *out = (struct gr_log_stream){.fd = -1};
-    if (is_native(r->engine)) {
+    if (r->log[0] != '\0') { /* native, or kept by a stop */
         out->fd = open(r->log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         return out->fd >= 0 ? GR_OK : gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot read the log", r->log);
     }

@@ -78,16 +78,26 @@ bool gr_launch_on_cpu(const struct gr_profile *p, const struct gr_env *env, int 
 
 /* One start at a time chooses a port and writes its state file. *fd: close it to let go. */
 enum gr_status gr_launch_lock(const struct gr_state_dirs *d, int *fd, struct gr_err *err);
-/* First port from GR_LAUNCH_PORT on that can be bound on all addresses and that no running service of ours is about to take; at most
- * GR_LAUNCH_PORTS are tried. GR_ERR_BUSY. */
-enum gr_status gr_launch_port(const struct gr_state_dirs *d, int *port, struct gr_err *err);
+/* First port from `first` (GR_LAUNCH_PORT or later) on that can be bound on all addresses and that no running service of ours is about to take; none
+ * from GR_LAUNCH_PORT + GR_LAUNCH_PORTS on. GR_ERR_BUSY. */
+enum gr_status gr_launch_port(const struct gr_state_dirs *d, int first, int *port, struct gr_err *err);
 /* GR_ERR_USAGE: in use. */
 enum gr_status gr_launch_port_free(int port, struct gr_err *err);
-/* Starts it in a session of its own with its log in a file; writes the state file. GR_ERR_BUSY: runs already. */
-enum gr_status gr_launch_start(const struct gr_launch *l, const struct gr_command_line *c, struct gr_running *out,
+/* Starts it in a session of its own with its log in a file; the state file is written before the service runs, so that none runs unrecorded whenever this
+ * process is killed. c->name gets a number behind it when a service of another target has that name. GR_ERR_BUSY: runs already. */
+enum gr_status gr_launch_start(const struct gr_launch *l, struct gr_command_line *c, struct gr_running *out,
                                struct gr_err *err);
 /* False when the service is gone, or when the engine does not answer. */
 bool gr_launch_alive(const struct gr_running *r, char *const *environment);
+
+/* Of a service that ended by SIGKILL, unasked. */
+struct gr_killed {
+    bool memory;    /* out of memory, say the engine or the kernel */
+    uint64_t limit; /* bytes; 0: none known */
+};
+void gr_launch_killed(const struct gr_running *r, char *const *environment, struct gr_killed *out);
+/* The same of a control group below the folder `root`. */
+void gr_killed_group(const char *root, const char *group, struct gr_killed *out);
 
 enum gr_stop_kind {
     GR_STOP_NOTHING, /* it was gone already */
@@ -97,10 +107,12 @@ enum gr_stop_kind {
     GR_STOP_KILLED_NO_RESET,  /* the reset failed */
     GR_STOP_KILLED_LEFT_ALONE /* no reset: another container has cards */
 };
-/* SIGTERM, grace_s, SIGKILL; removes the state file. Signals only a process with the recorded start time. */
+/* SIGTERM, grace_s, SIGKILL; the state file becomes that of a stopped service, whose log stays. Signals only a process with the recorded start time. */
 enum gr_status gr_launch_stop(const struct gr_state_dirs *d, const struct gr_running *r, char *const *environment,
                               double grace_s, enum gr_stop_kind *how, struct gr_err *err);
 
+/* A new log; that of the run before is kept beside it. For nobody else to read, whatever the umask. close(*fd). */
+enum gr_status gr_launch_log_new(const char *path, int *fd, struct gr_err *err);
 /* The log as a stream of bytes: a file, or the output of the engine. */
 struct gr_log_stream {
     int fd;
@@ -120,6 +132,18 @@ enum gr_status gr_container_image(const char *engine, const struct gr_manifest *
 bool gr_container_runs(const char *engine, const char *name, char *const *environment);
 /* What a container that ended gave; -1: there is none. */
 int gr_container_exit_code(const char *engine, const char *name, char *const *environment);
+/* Running containers of packages that the vendor's tool may have started, by its labels; docker's, which it always calls. Without an engine there
+ * are none. free(*items). GR_ERR_NOMEM. */
+enum gr_status gr_container_others(char *const *environment, struct gr_running **items, int *n, struct gr_err *err);
+/* docker and the card nodes are fit for a card in a container: server 25 or later, as the vendor's tool wants it; under a rootless engine nodes that
+ * the caller may read and write as the plain user. GR_ERR_DEVICE. */
+enum gr_status gr_container_fit(const char *engine, const char *nodes, char *const *environment, struct gr_err *err);
+/* Chips of a start: the lowest `want` free numbers of the nodes, or those given ("0,1"; GR_ERR_USAGE: not `want` distinct ones). GR_ERR_DEVICE: there
+ * are none such, or too few are free: a chip is taken by any running container in the host's IPC namespace that has its node, the whole
+ * folder or all devices. */
+enum { GR_CHIPS_BYTES = 128 };
+enum gr_status gr_container_chips(const char *engine, const char *nodes, const char *given, int want,
+                                  char *const *environment, char out[GR_CHIPS_BYTES], struct gr_err *err);
 /* "U:G": the caller's, "0:0" under a rootless engine. GR_ERR_DEVICE: the engine does not answer. */
 enum gr_status gr_container_user(const char *engine, char *const *environment, char out[32], struct gr_err *err);
 /* Reference that `run` gets. GR_ERR_FORMAT: the manifest names no image. */

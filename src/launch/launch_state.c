@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/json.h"
@@ -19,7 +20,7 @@
 #include "package/manifest_parts.h"
 
 enum { STATE_MAX_BYTES = 64 << 10 };
-static const char prefix[] = "tt-model-";
+static const char prefix[] = "tt-model-", running_end[] = ".json", stopped_end[] = ".stopped";
 
 /* ---- folders ---- */
 
@@ -82,7 +83,7 @@ enum gr_status gr_state_lock(const char *path, int *fd, struct gr_err *err)
     if ((size_t)snprintf(name, sizeof name, "%s.lock", path) >= sizeof name) {
         return gr_fail(err, GR_ERR_IO, "%s: name is too long", path);
     }
-    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (*fd < 0) {
         return gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot create the lock", name);
     }
@@ -92,6 +93,20 @@ enum gr_status gr_state_lock(const char *path, int *fd, struct gr_err *err)
         }
     }
     return GR_OK;
+}
+
+enum gr_status gr_state_run(const struct gr_state_dirs *d, char out[GR_PATH_BYTES], struct gr_err *err)
+{
+    GR_TRY(gr_path_join(out, d->tools, "run", err));
+    GR_TRY(gr_fs_mkdirs(out, err));
+    (void)chmod(out, 0700); /* not ours: then its owner has decided */
+    return GR_OK;
+}
+
+enum gr_status gr_state_write(const char *path, const struct gr_buf *text, struct gr_err *err)
+{
+    GR_TRY(gr_fs_write(path, text->data, text->len, err));
+    return chmod(path, 0600) == 0 ? GR_OK : gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot set its rights", path);
 }
 
 /* ---- names ---- */
@@ -109,20 +124,20 @@ enum gr_status gr_running_path(const struct gr_state_dirs *d, const char *name, 
     if (!gr_is_run_name(name)) {
         return gr_fail(err, GR_ERR_INPUT, "\"%.160s\" is no name of a service (tt-model-NAME-PROFILE)", name);
     }
-    GR_TRY(gr_path_join(folder, d->tools, "run", err));
-    GR_TRY(gr_fs_mkdirs(folder, err));
+    GR_TRY(gr_state_run(d, folder, err));
     (void)snprintf(file, sizeof file, "%s%s", name, end);
     return gr_path_join(out, folder, file, err);
 }
 
 /* ---- a running service ---- */
 
-enum gr_status gr_running_write(const struct gr_state_dirs *d, const struct gr_running *r, struct gr_err *err)
+static enum gr_status write_record(const struct gr_state_dirs *d, const struct gr_running *r, const char *end,
+                                   struct gr_err *err)
 {
     char path[GR_PATH_BYTES];
     struct gr_buf text = {0};
     struct gr_jw w = {.out = &text};
-    GR_TRY(gr_running_path(d, r->name, ".json", path, err));
+    GR_TRY(gr_running_path(d, r->name, end, path, err));
     gr_jw_object(&w);
     gr_jw_put_string(&w, "name", r->name);
     gr_jw_put_string(&w, "target", r->target);
@@ -139,10 +154,20 @@ enum gr_status gr_running_write(const struct gr_state_dirs *d, const struct gr_r
     gr_jw_put_string(&w, "url", r->url);
     gr_jw_put_string(&w, "tls_cert", r->tls_cert);
     gr_jw_end_object(&w);
-    enum gr_status status = text.failed ? gr_fail(err, GR_ERR_NOMEM, "no memory for a state file")
-                                        : gr_fs_write(path, text.data, text.len, err);
+    enum gr_status status =
+        text.failed ? gr_fail(err, GR_ERR_NOMEM, "no memory for a state file") : gr_state_write(path, &text, err);
     gr_buf_free(&text);
     return status;
+}
+
+enum gr_status gr_running_write(const struct gr_state_dirs *d, const struct gr_running *r, struct gr_err *err)
+{
+    return write_record(d, r, running_end, err);
+}
+
+enum gr_status gr_stopped_write(const struct gr_state_dirs *d, const struct gr_running *r, struct gr_err *err)
+{
+    return write_record(d, r, stopped_end, err);
 }
 
 static bool take_text(const struct gr_json *root, const char *key, char *out, size_t n)
@@ -197,7 +222,7 @@ static const char *take_fields(const struct gr_json *root, struct gr_running *r)
     if (!take_int(root, "start", native ? 1 : 0, INT64_MAX, &start)) {
         return "start";
     }
-    if (!take_int(root, "port", 1, 65535, &port)) {
+    if (!take_int(root, "port", native ? 1 : 0, 65535, &port)) {
         return "port";
     }
     r->pid = (pid_t)pid;
@@ -208,13 +233,13 @@ static const char *take_fields(const struct gr_json *root, struct gr_running *r)
     return NULL;
 }
 
-enum gr_status gr_running_read(const struct gr_state_dirs *d, const char *name, struct gr_running *out,
-                               struct gr_err *err)
+static enum gr_status read_record(const struct gr_state_dirs *d, const char *name, const char *end,
+                                  struct gr_running *out, struct gr_err *err)
 {
     char path[GR_PATH_BYTES], own[GR_RUN_NAME_BYTES] = "";
     struct gr_json *root = NULL;
     memset(out, 0, sizeof *out);
-    GR_TRY(gr_running_path(d, name, ".json", path, err));
+    GR_TRY(gr_running_path(d, name, end, path, err));
     if (!gr_fs_is_file(path)) {
         return gr_fail(err, GR_ERR_INPUT, "%s is not known to run: no %s", name, path);
     }
@@ -228,13 +253,50 @@ enum gr_status gr_running_read(const struct gr_state_dirs *d, const char *name, 
                                    "%s is damaged: \"%s\" is missing or impossible; delete the file", path, fault);
 }
 
-void gr_running_remove(const struct gr_state_dirs *d, const char *name)
+enum gr_status gr_running_read(const struct gr_state_dirs *d, const char *name, struct gr_running *out,
+                               struct gr_err *err)
+{
+    return read_record(d, name, running_end, out, err);
+}
+
+enum gr_status gr_stopped_read(const struct gr_state_dirs *d, const char *name, struct gr_running *out,
+                               struct gr_err *err)
+{
+    return read_record(d, name, stopped_end, out, err);
+}
+
+static void remove_file(const struct gr_state_dirs *d, const char *name, const char *end)
 {
     char path[GR_PATH_BYTES];
     struct gr_err ignored;
-    if (gr_running_path(d, name, ".json", path, &ignored) == GR_OK) {
+    if (gr_running_path(d, name, end, path, &ignored) == GR_OK) {
         (void)unlink(path);
     }
+}
+
+void gr_running_remove(const struct gr_state_dirs *d, const char *name) { remove_file(d, name, running_end); }
+
+void gr_stopped_forget(const struct gr_state_dirs *d, const char *target, const char *profile, bool logs)
+{
+    struct gr_err ignored;
+    int n;
+    char(*names)[GR_RUN_NAME_BYTES];
+    if (gr_stopped_list(d, &names, &n, &ignored) != GR_OK) {
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        struct gr_running r, now;
+        if (gr_stopped_read(d, names[i], &r, &ignored) != GR_OK || strcmp(r.target, target) != 0 ||
+            (profile != NULL && strcmp(r.profile, profile) != 0)) {
+            continue;
+        }
+        remove_file(d, names[i], stopped_end);
+        if (logs && gr_running_read(d, names[i], &now, &ignored) == GR_ERR_INPUT) {
+            remove_file(d, names[i], ".log");
+            remove_file(d, names[i], ".log.1");
+        }
+    }
+    free(names);
 }
 
 static int by_name(const void *a, const void *b) { return strcmp(a, b); }
@@ -255,8 +317,8 @@ static enum gr_status grow(char (**names)[GR_RUN_NAME_BYTES], int n, int *room, 
     return GR_OK;
 }
 
-enum gr_status gr_running_list(const struct gr_state_dirs *d, char (**names)[GR_RUN_NAME_BYTES], int *n,
-                               struct gr_err *err)
+static enum gr_status list_records(const struct gr_state_dirs *d, const char *ends, char (**names)[GR_RUN_NAME_BYTES],
+                                   int *n, struct gr_err *err)
 {
     char folder[GR_PATH_BYTES];
     int room = 0;
@@ -269,8 +331,8 @@ enum gr_status gr_running_list(const struct gr_state_dirs *d, char (**names)[GR_
     }
     enum gr_status status = GR_OK;
     for (const struct dirent *e = readdir(dir); e != NULL && status == GR_OK; e = readdir(dir)) {
-        const size_t len = strlen(e->d_name), end = strlen(".json");
-        if (!gr_ends_with(e->d_name, ".json") || len - end >= GR_RUN_NAME_BYTES) {
+        const size_t len = strlen(e->d_name), end = strlen(ends);
+        if (!gr_ends_with(e->d_name, ends) || len - end >= GR_RUN_NAME_BYTES) {
             continue;
         }
         status = grow(names, *n, &room, err);
@@ -288,4 +350,16 @@ enum gr_status gr_running_list(const struct gr_state_dirs *d, char (**names)[GR_
         qsort(*names, (size_t)*n, sizeof **names, by_name);
     }
     return status;
+}
+
+enum gr_status gr_running_list(const struct gr_state_dirs *d, char (**names)[GR_RUN_NAME_BYTES], int *n,
+                               struct gr_err *err)
+{
+    return list_records(d, running_end, names, n, err);
+}
+
+enum gr_status gr_stopped_list(const struct gr_state_dirs *d, char (**names)[GR_RUN_NAME_BYTES], int *n,
+                               struct gr_err *err)
+{
+    return list_records(d, stopped_end, names, n, err);
 }

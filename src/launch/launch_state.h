@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "hub/hub.h"
@@ -62,6 +63,7 @@ struct gr_running {
     char log[GR_PATH_BYTES];
     char url[256];
     char tls_cert[GR_PATH_BYTES]; /* of a native https service: its certificate, which its clients here trust; "" */
+    bool other; /* another tool's container, found by its labels: there is no state file, and `target` may be "" */
 };
 enum gr_status gr_running_write(const struct gr_state_dirs *d, const struct gr_running *r, struct gr_err *err);
 /* GR_ERR_INPUT: no such file. GR_ERR_FORMAT: it says nothing that can be used; nothing is signalled on its word. */
@@ -73,6 +75,20 @@ enum gr_status gr_running_list(const struct gr_state_dirs *d, char (**names)[GR_
                                struct gr_err *err);
 /* tt-model-<letters, digits, "._-">, as profiles may be called: what becomes a file name, a container name or an argument passes here. */
 bool gr_is_run_name(const char *name);
+
+/* What was stopped: run/tt-model-<name>-<profile>.stopped, the same record, so that its log can still be found. */
+enum gr_status gr_stopped_write(const struct gr_state_dirs *d, const struct gr_running *r, struct gr_err *err);
+enum gr_status gr_stopped_read(const struct gr_state_dirs *d, const char *name, struct gr_running *out,
+                               struct gr_err *err);
+enum gr_status gr_stopped_list(const struct gr_state_dirs *d, char (**names)[GR_RUN_NAME_BYTES], int *n,
+                               struct gr_err *err);
+/* Forgets what was stopped of that target and profile (NULL: any). logs: their log files go too, unless a service of that name runs again. */
+void gr_stopped_forget(const struct gr_state_dirs *d, const char *target, const char *profile, bool logs);
+
+/* <tools>/run, made; for nobody else to read, whatever the umask. */
+enum gr_status gr_state_run(const struct gr_state_dirs *d, char out[GR_PATH_BYTES], struct gr_err *err);
+/* A file of the state, complete or not at all; for nobody else to read, whatever the umask. */
+enum gr_status gr_state_write(const char *path, const struct gr_buf *text, struct gr_err *err);
 /* <tools>/run/<name><end>, the folder made. GR_ERR_INPUT: `name` is no name of a service. */
 enum gr_status gr_running_path(const struct gr_state_dirs *d, const char *name, const char *end,
                                char out[GR_PATH_BYTES], struct gr_err *err);

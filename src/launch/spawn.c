@@ -26,13 +26,15 @@ static int add_stream(posix_spawn_file_actions_t *actions, int fd, int number)
 }
 
 /* The child starts with no signal blocked and none of those ignored that this program ignores. */
+static const int reset[] = {SIGPIPE, SIGXFSZ, SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGCHLD};
+enum { N_RESET = sizeof reset / sizeof reset[0] };
+
 static int set_up(const struct gr_spawn *s, posix_spawnattr_t *attr, posix_spawn_file_actions_t *actions)
 {
     sigset_t none, defaults;
     (void)sigemptyset(&none);
     (void)sigemptyset(&defaults);
-    const int reset[] = {SIGPIPE, SIGXFSZ, SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGCHLD};
-    for (size_t i = 0; i < sizeof reset / sizeof reset[0]; i++) {
+    for (int i = 0; i < N_RESET; i++) {
         (void)sigaddset(&defaults, reset[i]);
     }
     const int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | (s->session ? POSIX_SPAWN_SETSID : 0);
@@ -56,6 +58,116 @@ enum gr_status gr_spawn(const struct gr_spawn *s, pid_t *pid, struct gr_err *err
     (void)posix_spawnattr_destroy(&attr);
     (void)posix_spawn_file_actions_destroy(&actions);
     return e == 0 ? GR_OK : gr_fail_errno(err, GR_ERR_INPUT, e, "cannot run %s", s->argv[0]);
+}
+
+/* ---- held ---- */
+
+enum { FIRST_FREE = STDERR_FILENO + 1 };
+
+/* A child that became no program ends without this program's own end. */
+_Noreturn static void end_child(void)
+{
+    for (;;) {
+        (void)kill(getpid(), SIGKILL);
+    }
+}
+
+/* The descriptor (of /dev/null for none) where the three streams do not overwrite it. */
+static int out_of_way(int fd)
+{
+    fd = fd >= 0 ? fd : open("/dev/null", O_RDWR | O_CLOEXEC);
+    return fd >= FIRST_FREE ? fd : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE);
+}
+
+/* Only what is safe in a signal handler may be called here. */
+_Noreturn static void held_child(const struct gr_spawn *s, int go, int failed)
+{
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    char word = 0;
+    ssize_t n;
+    (void)setsid();
+    (void)sigemptyset(&plain.sa_mask);
+    (void)sigemptyset(&none);
+    for (int i = 0; i < N_RESET; i++) {
+        (void)sigaction(reset[i], &plain, NULL);
+    }
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    const int wait_for = out_of_way(go), tell = out_of_way(failed);
+    const int streams[] = {out_of_way(s->in), out_of_way(s->out), out_of_way(s->error)};
+    bool ready = true;
+    for (int i = 0; i < FIRST_FREE; i++) {
+        ready = ready && dup2(streams[i], i) == i;
+    }
+    do {
+        n = read(wait_for, &word, 1);
+    } while (n < 0 && errno == EINTR);
+    if (n != 1) {
+        end_child();
+    }
+    if (ready) {
+        (void)execvpe(s->argv[0], s->argv, s->environment);
+    }
+    const int e = errno;
+    (void)!write(tell, &e, sizeof e);
+    end_child();
+}
+
+static void close_all(const int *fds, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (fds[i] >= 0) {
+            (void)close(fds[i]);
+        }
+    }
+}
+
+enum gr_status gr_spawn_held(const struct gr_spawn *s, struct gr_held *out, struct gr_err *err)
+{
+    int fds[4] = {-1, -1, -1, -1}; /* go: read, write; failed: read, write */
+    if (pipe2(fds, O_CLOEXEC) != 0 || pipe2(fds + 2, O_CLOEXEC) != 0) {
+        const int e = errno;
+        close_all(fds, 4);
+        return gr_fail_errno(err, GR_ERR_DEVICE, e, "no descriptors for a child process");
+    }
+    const pid_t pid = fork();
+    if (pid == 0) {
+        (void)close(fds[1]); /* else it would wait for itself */
+        held_child(s, fds[0], fds[3]);
+    }
+    const int e = errno;
+    (void)close(fds[0]);
+    (void)close(fds[3]);
+    *out = (struct gr_held){pid, fds[1], fds[2]};
+    if (pid < 0) {
+        (void)close(fds[1]);
+        (void)close(fds[2]);
+        return gr_fail_errno(err, GR_ERR_NOMEM, e, "no child process");
+    }
+    return GR_OK;
+}
+
+void gr_spawn_drop(struct gr_held *h)
+{
+    (void)close(h->go);
+    (void)close(h->failed);
+    (void)gr_spawn_wait(h->pid);
+}
+
+enum gr_status gr_spawn_go(struct gr_held *h, const char *program, struct gr_err *err)
+{
+    int e = 0;
+    ssize_t n = write(h->go, "", 1); /* the child is there, or its end is what waitpid tells */
+    do {
+        n = read(h->failed, &e, sizeof e);
+    } while (n < 0 && errno == EINTR);
+    (void)close(h->go);
+    (void)close(h->failed);
+    if (n != (ssize_t)sizeof e) {
+        return GR_OK; /* closed by the exec */
+    }
+    (void)gr_spawn_wait(h->pid);
+    return gr_fail_errno(err, GR_ERR_INPUT, e, "cannot run %s", program);
 }
 
 int gr_spawn_wait(pid_t pid)

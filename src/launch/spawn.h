@@ -18,6 +18,17 @@ struct gr_spawn {
 };
 /* GR_ERR_INPUT: the program cannot be run. */
 enum gr_status gr_spawn(const struct gr_spawn *s, pid_t *pid, struct gr_err *err);
+/* As gr_spawn in a session of its own, but the program waits until gr_spawn_go. When this process ends before that, so does the child: nothing runs that
+ * was not written down. After GR_OK exactly one of gr_spawn_go and gr_spawn_drop. */
+struct gr_held {
+    pid_t pid;
+    int go, failed; /* pipes */
+};
+enum gr_status gr_spawn_held(const struct gr_spawn *s, struct gr_held *out, struct gr_err *err);
+/* GR_ERR_INPUT: `program` cannot be run. */
+enum gr_status gr_spawn_go(struct gr_held *h, const char *program, struct gr_err *err);
+/* The program never runs. */
+void gr_spawn_drop(struct gr_held *h);
 /* Waits for a child: its exit code, 128 + signal. */
 int gr_spawn_wait(pid_t pid);
 

@@ -202,6 +202,26 @@ void gr_watch_explain(const struct gr_watch *w, bool timed_out, struct gr_watch_
     out->actions[0] = read_log;
 }
 
+void gr_watch_killed(const struct gr_watch *w, bool memory, uint64_t limit, struct gr_watch_failure *out)
+{
+    char facts[64] = "";
+    if (limit > 0) {
+        (void)snprintf(facts, sizeof facts, ": limit %.0f MB", (double)limit / 1e6);
+    }
+    if (w->needs_mb > 0.0) {
+        const size_t n = strlen(facts);
+        (void)snprintf(facts + n, sizeof facts - n, "%s needs more than %.0f MB", n > 0 ? "," : ":", w->needs_mb);
+    }
+    *out = (struct gr_watch_failure){.cause = memory ? "out of memory" : "killed",
+                                     .line = newest_line(w),
+                                     .actions = {limit > 0 ? "give it more memory, or stop other services (`gr00t ps`)"
+                                                           : "stop other services (`gr00t ps`)",
+                                                 "serve with --policy fast or mixed, which take less"}};
+    (void)snprintf(out->killed, sizeof out->killed, "The service was killed%s%s.",
+                   memory ? "; out of memory" : ", perhaps for want of memory", facts);
+    out->sentence = out->killed;
+}
+
 /* ---- rows ---- */
 
 /* The message of a log line: without time and level ("2026-11-29T23:40:12.123Z info  text", "INFO:     text", {"ts": ..., "msg": "text"}). */
@@ -273,8 +293,23 @@ static int percent_of(const char *line)
     return a >= 0.0 && b > 0.0 && a <= b ? (int)(100.0 * a / b) : -1;
 }
 
+/* "what NN % (a of b MB)" while weights are read, "(weights a MB, n tensors, b MB packed" once they are. */
+static double megabytes_of(const char *line)
+{
+    double of = 0.0, packed = 0.0;
+    const char *read = strstr(line, " % ("), *built = strstr(line, "(weights ");
+    if (read != NULL) {
+        return sscanf(read, " %% (%*f of %lf MB)", &of) == 1 ? of : 0.0;
+    }
+    return built != NULL && sscanf(built, "(weights %lf MB, %*d tensors, %lf MB packed", &of, &packed) == 2
+               ? of + packed
+               : 0.0;
+}
+
 static void take_line(struct gr_watch *w, const char *line, event_fn event, void *user)
 {
+    const double needs_mb = megabytes_of(line);
+    w->needs_mb = needs_mb > w->needs_mb ? needs_mb : w->needs_mb;
     keep(w, line);
     if (strstr(line, ready_text) != NULL) {
         close_row(w, event, user);

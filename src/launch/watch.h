@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum gr_phase {
     GR_PHASE_NONE,
@@ -31,6 +32,7 @@ struct gr_watch {
     int n_causes;
     char partial[4096]; /* an unfinished line */
     size_t n_partial;
+    double needs_mb; /* of memory, as far as the log has told; 0: it has not */
 };
 const char *gr_phase_label(enum gr_phase p);
 /* Bytes of the log in pieces of any size; calls back for each event with the row it concerns. */
@@ -40,7 +42,10 @@ void gr_watch_feed(struct gr_watch *w, const char *bytes, size_t n,
 /* Why a boot that ended did not become ready: cause in a word, one sentence, the line that shows it, what to do. All static or inside w. */
 struct gr_watch_failure {
     const char *cause, *sentence, *line, *actions[3];
+    char killed[160]; /* what `sentence` points to after gr_watch_killed */
 };
 void gr_watch_explain(const struct gr_watch *w, bool timed_out, struct gr_watch_failure *out);
+/* Of one that was killed: out of memory, or perhaps so; with its limit in bytes (0: none known) and what the log says that it needs. */
+void gr_watch_killed(const struct gr_watch *w, bool memory, uint64_t limit, struct gr_watch_failure *out);
 
 #endif

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fs.h"
@@ -325,10 +326,8 @@ static enum gr_status same_as_config(const struct gr_scope *s, const char *key, 
     return GR_OK;
 }
 
-/* Frames are always letterboxed to a square here; square frames give the same with either value of letter_box_transform. */
-static const char *const ignored_in_processor[] = {"letter_box_transform",        "random_rotation_angle",
-                                                   "color_jitter_params",         "extra_augmentation_config",
-                                                   "transformers_loading_kwargs", NULL};
+static const char *const ignored_in_processor[] = {"random_rotation_angle", "color_jitter_params",
+                                                   "extra_augmentation_config", "transformers_loading_kwargs", NULL};
 
 static enum gr_status read_processor(const struct gr_scope *root, struct gr_config *cfg, struct gr_err *err)
 {
@@ -341,6 +340,7 @@ static enum gr_status read_processor(const struct gr_scope *root, struct gr_conf
     GR_TRY(gr_scope_enter(root, "processor_kwargs", &s, err));
     bool edge_null = is_null(gr_json_get(s.object, "shortest_image_edge")),
          crop_null = is_null(gr_json_get(s.object, "crop_fraction"));
+    bool letterbox = !is_null(gr_json_get(s.object, "letter_box_transform"));
     int max_state = 0, max_action = 0, horizon = 0;
     /* The original's constructor has other defaults than the published values (edge 512, no relative actions ...): absent keys
      * are errors, its writer always writes them all. */
@@ -358,6 +358,10 @@ static enum gr_status read_processor(const struct gr_scope *root, struct gr_conf
          .lo = 0,
          .hi = 1,
          .to_number = &cfg->crop_fraction},
+        {.key = "letter_box_transform",
+         .kind = letterbox ? GR_RULE_BOOL : GR_RULE_ELSEWHERE,
+         .optional = true,
+         .to_bool = &letterbox},
         {.key = "formalize_language", .kind = GR_RULE_BOOL, .to_bool = &cfg->formalize_language},
         {.key = "use_percentiles", .kind = GR_RULE_BOOL, .to_bool = &cfg->use_percentiles},
         {.key = "clip_outliers", .kind = GR_RULE_BOOL, .to_bool = &cfg->clip_outliers},
@@ -372,6 +376,12 @@ static enum gr_status read_processor(const struct gr_scope *root, struct gr_conf
         {.key = "image_crop_size", .kind = GR_RULE_ELSEWHERE},
     };
     GR_TRY(gr_scope_apply(&s, rules, COUNT(rules), ignored_in_processor, err));
+    /* The served layout of image tokens needs the square; square frames give the same with either value. */
+    if (!letterbox) {
+        cfg->image_note =
+            "processor_config.json: processor_kwargs.letter_box_transform is not true, but frames that are not square are "
+            "padded to a square here; only square frames give the numbers of training";
+    }
     GR_TRY(same_as_config(&s, "max_state_dim", max_state, "max_state_dim", cfg->dims.dit.max_state, err));
     GR_TRY(same_as_config(&s, "max_action_dim", max_action, "max_action_dim", cfg->dims.dit.max_action, err));
     GR_TRY(same_as_config(&s, "max_action_horizon", horizon, "action_horizon", cfg->dims.dit.horizon, err));
@@ -457,7 +467,10 @@ static enum gr_status read_file(const char *dir, const char *name, size_t max_by
     char path[GR_PATH_BYTES];
     GR_TRY(gr_path_join(path, dir, name, err));
     if (access(path, F_OK) != 0 && errno == ENOENT) {
-        return gr_fail(err, GR_ERR_FORMAT, "%s is missing in the snapshot folder %s", name, dir);
+        struct stat link; /* one that leads nowhere: the blob is gone, or not mounted */
+        return lstat(path, &link) == 0
+                   ? gr_fs_need_file(path, GR_ERR_FORMAT, err)
+                   : gr_fail(err, GR_ERR_FORMAT, "%s is missing in the snapshot folder %s", name, dir);
     }
     GR_TRY(gr_fs_read(path, max_bytes, owner, &text->n_bytes, err));
     text->text = *owner;

@@ -47,6 +47,8 @@ struct gr_config {
     int shortest_image_edge; /* 256 */
     double crop_fraction;    /* 0.95 */
     bool formalize_language, use_percentiles, clip_outliers, apply_sincos_state_encoding, use_relative_action;
+    const char *
+        image_note; /* NULL, or a setting of processor_config.json that the image chain does not follow: a warning at load */
     struct gr_embodiment emb; /* the chosen one */
     /* for inspect */
     int n_tags;        /* file order */

@@ -24,14 +24,14 @@
 #include "net/transfer.h"
 
 enum { CONNECT_S = 10, STALL_S = 10, HOPS_MAX = 10, POLL_MS = 100 };
-enum { UPLOAD_BYTES = 512 << 10, DOWNLOAD_BYTES = 256 << 10 };
+enum { UPLOAD_BYTES = 512 << 10, DOWNLOAD_BYTES = 256 << 10, SLOW_BYTES_S = 1024 };
 
 struct gr_http {
     CURL *easy;
     CURLM *multi; /* has the connections; lets us look at limits between two steps */
     char *unix_path, *ca_file;
-    bool proxies;
-    double connect_s, stall_s;
+    bool any_name, proxies;
+    double connect_s, stall_s, slow_s;
     const _Atomic bool *cancel;
     char error[CURL_ERROR_SIZE];
 };
@@ -350,7 +350,8 @@ static bool set_options(struct gr_transfer *x, const struct curl_slist *headers)
         good = SET(CURLOPT_UNIX_SOCKET_PATH, h->unix_path);
     }
     if (good && h->ca_file != NULL) {
-        good = SET(CURLOPT_CAINFO, h->ca_file) && SET(CURLOPT_CAPATH, NULL);
+        good = SET(CURLOPT_CAINFO, h->ca_file) && SET(CURLOPT_CAPATH, NULL) &&
+               (!h->any_name || SET(CURLOPT_SSL_VERIFYHOST, 0L));
     }
     return good && SET(CURLOPT_WRITEFUNCTION, gr_transfer_body) && SET(CURLOPT_WRITEDATA, x) &&
            SET(CURLOPT_HEADERFUNCTION, gr_transfer_header) && SET(CURLOPT_HEADERDATA, x) &&
@@ -365,6 +366,23 @@ static curl_off_t tell_sent(const struct gr_transfer *x)
         x->request->sent(x->request->user, (uint64_t)up);
     }
     return up;
+}
+
+/* A server that sends a byte now and then is none. Counted in pieces of the whole time: a burst at the beginning does not pay for an hour. */
+static void watch_slow(struct gr_transfer *x, double now, double stall_s)
+{
+    const double limit_s = x->h->slow_s > stall_s ? x->h->slow_s : stall_s;
+    const int64_t came = x->moved - x->slow_moved;
+    char why[96];
+    if (x->h->slow_s <= 0.0 || now - x->slow_ms <= 1000.0 * limit_s) {
+        return;
+    }
+    if ((double)came < SLOW_BYTES_S * limit_s) {
+        snprintf(why, sizeof why, "only %lld bytes came or went in %.3g s", (long long)came, limit_s);
+        gr_transfer_broke(x, GR_HTTP_STALLED, true, why);
+    }
+    x->slow_ms = now;
+    x->slow_moved = x->moved;
 }
 
 /* Between two steps: tells the progress, and ends what takes too long. */
@@ -383,12 +401,17 @@ static void watch(struct gr_transfer *x)
         x->moved = up + down + head;
         x->moved_ms = now;
     }
+    if (connected == 0) {
+        x->slow_ms = now;
+    }
     if (q->total_s > 0.0 && now - x->start_ms > 1000.0 * q->total_s) {
         snprintf(why, sizeof why, "no complete answer within %.3g s", q->total_s);
         gr_transfer_broke(x, GR_HTTP_LATE, true, why);
     } else if (now - x->moved_ms > 1000.0 * stall_s) {
         snprintf(why, sizeof why, "nothing came or went for %.3g s", stall_s);
         gr_transfer_broke(x, GR_HTTP_STALLED, true, why);
+    } else {
+        watch_slow(x, now, stall_s);
     }
 }
 
@@ -424,8 +447,8 @@ static enum gr_status hop(struct gr_transfer *x)
     x->h->error[0] = '\0';
     x->head_ended = x->to_sink = false;
     x->skipped = x->file_at = x->range_bytes = 0;
-    x->moved = 0;
-    x->moved_ms = gr_clock_ms();
+    x->moved = x->slow_moved = 0;
+    x->moved_ms = x->slow_ms = gr_clock_ms();
     if (make_headers(x, &headers) && set_options(x, headers)) {
         code = step(x);
     }
@@ -533,10 +556,12 @@ enum gr_status gr_http_open(const struct gr_http_config *cfg, struct gr_http **o
     if (h == NULL) {
         return no_memory(err);
     }
+    h->any_name = cfg->any_name;
     h->proxies = cfg->proxies;
     h->cancel = cfg->cancel;
     h->connect_s = cfg->connect_s > 0.0 ? cfg->connect_s : CONNECT_S;
     h->stall_s = cfg->stall_s > 0.0 ? cfg->stall_s : STALL_S;
+    h->slow_s = cfg->slow_s;
     h->easy = curl_easy_init();
     h->multi = curl_multi_init();
     if (h->easy == NULL || h->multi == NULL || !copy(&h->unix_path, cfg->unix_path) ||

@@ -30,9 +30,11 @@ struct gr_http; /* one handle: keeps connections open; one exchange at a time, a
 struct gr_http_config {
     const char *unix_path;      /* a Unix socket instead of TCP; NULL: none */
     const char *ca_file;        /* PEM; NULL: the system's */
+    bool any_name;              /* a certificate may be made out for another host; it must still be one of ca_file */
     bool proxies;               /* obey http_proxy, https_proxy, all_proxy, no_proxy */
     double connect_s;           /* 0: 10 */
     double stall_s;             /* give up when nothing moves for so long; 0: 10 */
+    double slow_s;              /* give up when less than 1 KiB/s moves over so long (at least stall_s); 0: never */
     const _Atomic bool *cancel; /* NULL: none; true: gr_http_send returns GR_ERR_BUSY soon */
 };
 
@@ -48,7 +50,7 @@ enum gr_http_fault {
     GR_HTTP_UNKNOWN_HOST,
     GR_HTTP_NO_CONNECTION,   /* refused, no route, no socket */
     GR_HTTP_LATE_CONNECTION, /* none within connect_s */
-    GR_HTTP_STALLED,         /* nothing moved for stall_s */
+    GR_HTTP_STALLED,         /* nothing moved for stall_s, or next to nothing for slow_s */
     GR_HTTP_LATE,            /* total_s is over */
     GR_HTTP_CUT,             /* closed before the answer was complete */
     GR_HTTP_CERTIFICATE,

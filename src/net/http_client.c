@@ -4,6 +4,7 @@
  * Redirects are never followed and proxies never used, so that the key and the picture reach the named host and no other. */
 #include "net/http_client.h"
 
+#include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,9 +78,18 @@ static enum gr_status read_address(struct gr_client *c, const char *url, const c
     return GR_OK;
 }
 
+static bool is_loopback(const char *url)
+{
+    struct gr_url u;
+    struct in_addr address;
+    return gr_url_parse(url, &u) && (strcmp(u.host, "localhost") == 0 || strcmp(u.host, "[::1]") == 0 ||
+                                     (inet_pton(AF_INET, u.host, &address) == 1 && ntohl(address.s_addr) >> 24 == 127));
+}
+
 enum gr_status gr_client_open(const struct gr_client_config *cfg, struct gr_client **out, struct gr_err *err)
 {
     struct gr_http_config http = {.ca_file = cfg->ca_file,
+                                  .any_name = cfg->any_name && is_loopback(cfg->url),
                                   .connect_s = cfg->connect_s > 0.0 ? cfg->connect_s : CONNECT_S};
     if (cfg->api_key != NULL && (*cfg->api_key == '\0' || !gr_http_printable(cfg->api_key))) {
         return gr_fail(err, GR_ERR_USAGE, "the API key must be printable ASCII without blanks");

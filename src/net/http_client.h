@@ -4,6 +4,7 @@
 #ifndef GR_NET_HTTP_CLIENT_H
 #define GR_NET_HTTP_CLIENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
@@ -13,8 +14,11 @@ struct gr_client;
 
 struct gr_client_config {
     const char *url; /* "http://host:port", "https://...", "unix:/path/of.sock"; a path behind it is kept as prefix */
-    const char *api_key;       /* NULL: none; sent as Authorization: Bearer, never shown in messages */
-    const char *ca_file;       /* NULL: the system's certificates */
+    const char *api_key; /* NULL: none; sent as Authorization: Bearer, never shown in messages */
+    const char *ca_file; /* NULL: the system's certificates */
+    /* With ca_file, at a loopback address: whatever name its certificate is made out for. It was named for this service, and
+     * nobody else is there. */
+    bool any_name;
     double connect_s, total_s; /* 0: 5 and 600 */
 };
 

@@ -29,6 +29,8 @@ struct gr_transfer {
     uint64_t range_bytes; /* of a 206; 0: unknown */
     double moved_ms;      /* when something last moved */
     int64_t moved;
+    double slow_ms;     /* since when it is counted whether enough moves, */
+    int64_t slow_moved; /* and how much had moved then */
 };
 
 /* The caller's wish to stop. */

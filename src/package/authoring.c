@@ -289,6 +289,31 @@ static enum gr_status check_merged(const struct gr_reading *r, const struct gr_n
     return GR_OK;
 }
 
+/* What the service is told to serve is what is fetched for it: otherwise it ends after the download. */
+static enum gr_status check_pin(const struct gr_reading *r, const struct gr_node *block, const char *where)
+{
+    const struct gr_node *pin = gr_node_get(gr_node_get(block, "env"), GR_MANIFEST_PIN);
+    const char *revision = r->m->weights.revision;
+    if (pin == NULL || revision == NULL || strcmp(pin->text, revision) == 0) {
+        return GR_OK;
+    }
+    const char *inner = gr_arena_printf(r->pool, "%s.env", where);
+    return inner == NULL
+               ? gr_arena_none_left(r->err)
+               : gr_field_refuse(r, pin, inner, GR_MANIFEST_PIN,
+                                 "is \"%.200s\", but weights.revision is \"%.200s\": give both the same commit",
+                                 pin->text, revision);
+}
+
+static enum gr_status check_pins(const struct gr_reading *r, const struct gr_node *root, const struct gr_node *list)
+{
+    GR_TRY(check_pin(r, gr_node_get(root, "serve"), "serve"));
+    for (int i = 0; list != NULL && i < list->n; i++) {
+        GR_TRY(check_pin(r, list->items[i], gr_field_at(r, "serve_profiles", i)));
+    }
+    return GR_OK;
+}
+
 /* ---- runtime ---- */
 
 /* True when a staged path starts with the first `n` bytes of `package` as its first part. */
@@ -397,6 +422,7 @@ static enum gr_status read_manifest(const struct gr_reading *r, const struct gr_
     GR_TRY(read_serve(r, root, &list));
     GR_TRY(check_merged(r, root, list));
     GR_TRY(read_runtime(r, runtime));
+    GR_TRY(check_pins(r, root, list)); /* a rule of ours: behind those of the other readers */
     return base != NULL ? check_paths(r, root, base) : GR_OK;
 }
 

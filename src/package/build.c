@@ -45,6 +45,11 @@ static void report(struct work *w, enum gr_build_mark mark, const char *label, c
     w->since = now;
 }
 
+static enum gr_status go_on(const struct work *w, struct gr_err *err)
+{
+    return w->b->stop == NULL || *w->b->stop == 0 ? GR_OK : gr_fail(err, GR_ERR_CHECK, "interrupted");
+}
+
 static const char *keep(struct work *w, const char *text, struct gr_err *err)
 {
     const char *kept = gr_manifest_keep(&w->m, text);
@@ -55,6 +60,44 @@ static const char *keep(struct work *w, const char *text, struct gr_err *err)
 }
 
 /* ---- resolve ---- */
+
+/* Sources are looked up from the working folder: whoever names a manifest elsewhere is told where to go. */
+static enum gr_status check_roots(const struct work *w, struct gr_err *err)
+{
+    char beside[GR_PATH_BYTES], folder[GR_PATH_BYTES], here[GR_PATH_BYTES];
+    const char *const slash = strrchr(w->b->manifest, '/');
+    if (slash != NULL) {
+        (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - w->b->manifest) + 1, w->b->manifest);
+    }
+    for (int i = 0; i < w->m.n_roots; i++) {
+        const char *path = w->m.roots[i].path;
+        if (path == NULL || path[0] == '/' || gr_fs_is_dir(path)) {
+            continue;
+        }
+        const char *where = getcwd(here, sizeof here) != NULL ? here : ".";
+        if (slash != NULL && gr_path_join(beside, folder, path, err) == GR_OK && gr_fs_is_dir(beside)) {
+            return gr_fail(
+                err, GR_ERR_INPUT,
+                "%s: source: no folder %s in %s, the working folder, where its paths start; `cd %s` and package there",
+                w->b->manifest, path, where, folder);
+        }
+        return gr_fail(err, GR_ERR_INPUT, "%s: source: no folder %s in %s, the working folder, where its paths start",
+                       w->b->manifest, path, where);
+    }
+    return GR_OK;
+}
+
+/* A line a warning. */
+static void report_doubts(struct work *w)
+{
+    struct gr_buf doubts = {0};
+    gr_manifest_doubts(&w->m, &doubts);
+    for (char *line = doubts.data, *end; line != NULL && (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = '\0';
+        report(w, GR_BUILD_WARNING, "weights", line);
+    }
+    gr_buf_free(&doubts);
+}
 
 static enum gr_status resolve(struct work *w, struct gr_err *err)
 {
@@ -86,7 +129,8 @@ static enum gr_status resolve(struct work *w, struct gr_err *err)
     (void)snprintf(detail, sizeof detail, "%s for %s, %d profile%s", m->name, m->arch, m->n_profiles,
                    m->n_profiles == 1 ? "" : "s");
     report(w, GR_BUILD_DONE, "manifest", detail);
-    return GR_OK;
+    report_doubts(w);
+    return check_roots(w, err);
 }
 
 static bool is_empty(const char *dir)
@@ -228,7 +272,8 @@ static enum gr_status write_image(struct work *w, const char *profiles, struct g
                                       .stop_signal = "SIGTERM",
                                       .labels = labels,
                                       .n_labels = sizeof labels / sizeof labels[0],
-                                      .port = port_number};
+                                      .port = port_number,
+                                      .stop = w->b->stop};
     /* libraries change rarely: in a layer of their own they are not sent again */
     const struct gr_oci_layer layers[] = {{w->root.base, w->root.n_base}, {w->root.app, w->root.n_app}};
     GR_TRY(gr_path_join(w->image_dir, w->package.path, "image", err));
@@ -269,7 +314,7 @@ static enum gr_status verify(struct work *w, struct gr_err *err)
         report(w, GR_BUILD_NOTE, "verify", "skipped");
         return GR_OK;
     }
-    GR_TRY(gr_package_verify(w->image_dir, w->scratch.path, w->built, err));
+    GR_TRY(gr_package_verify(w->image_dir, w->scratch.path, w->b->stop, w->built, err));
     (void)snprintf(detail, sizeof detail, "%s in the image; demo: %s", w->built->version, w->built->demo);
     report(w, GR_BUILD_DONE, "verify", detail);
     if (w->m.verify.n > 0) {
@@ -358,9 +403,7 @@ static enum gr_status move_aside(struct work *w, struct gr_err *err)
 static enum gr_status publish(struct work *w, struct gr_err *err)
 {
     enum { TRIES = 8 };
-    if (chmod(w->package.path, 0755) != 0) {
-        return gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot open it to readers", w->package.path);
-    }
+    GR_TRY(gr_tree_open_to_readers(w->package.path, err));
     for (int i = 0; i < TRIES; i++) {
         GR_TRY(check_target(w, err)); /* what somebody put there meanwhile is not ours to remove */
         if (renameat2(AT_FDCWD, w->package.path, AT_FDCWD, w->built->dir, RENAME_EXCHANGE) == 0) {
@@ -388,12 +431,13 @@ static enum gr_status build(struct work *w, struct gr_err *err)
     GR_TRY(check_target(w, err));
     GR_TRY(gr_tree_temp_make(w->b->out, w->m.name, "package", &w->package, err));
     GR_TRY(gr_tree_temp_make(w->b->out, w->m.name, "scratch", &w->scratch, err));
-    GR_TRY(stage(w, err));
-    GR_TRY(make_root(w, err));
-    GR_TRY(make_image(w, err));
-    GR_TRY(verify(w, err));
-    GR_TRY(write_papers(w, err));
-    return publish(w, err);
+    static enum gr_status (*const steps[])(struct work * w, struct gr_err * err) = {stage,  make_root,    make_image,
+                                                                                    verify, write_papers, publish};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        GR_TRY(go_on(w, err));
+        GR_TRY(steps[i](w, err));
+    }
+    return GR_OK;
 }
 
 enum gr_status gr_package_build(const struct gr_build *b, struct gr_built *out, struct gr_err *err)

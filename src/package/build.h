@@ -4,6 +4,8 @@
 #ifndef GR_PACKAGE_BUILD_H
 #define GR_PACKAGE_BUILD_H
 
+#include <signal.h>
+
 #include "package/manifest.h"
 #include "package/oci.h"
 
@@ -14,7 +16,8 @@ struct gr_build {
     const char *program;  /* the gr00t to ship; NULL: this process's own */
     const char *license;  /* text of this program's licence */
     int64_t created;      /* seconds since 1970 for the wire manifest; the image has no time in it */
-    bool verify;          /* run the finished image's program: --version, then a predict on its demo */
+    const volatile sig_atomic_t *stop; /* may be NULL. Not 0: end soon with GR_ERR_CHECK, as after any failure */
+    bool verify;                       /* run the finished image's program: --version, then a predict on its demo */
     void (*step)(void *user, enum gr_build_mark mark, const char *label, const char *detail,
                  double ms); /* NULL: none */
     void *user;
@@ -33,8 +36,9 @@ enum { GR_IMAGE_BYTES_GOAL = 15000000 }; /* a larger one is a warning */
 enum gr_status gr_package_build(const struct gr_build *build, struct gr_built *out, struct gr_err *err);
 
 /* Unpacks the image beside itself and runs its program there: `--version`, then `synth demo` and `check` on it. GR_ERR_CHECK: it did not
- * pass. */
-enum gr_status gr_package_verify(const char *image, const char *scratch_dir, struct gr_built *out, struct gr_err *err);
+ * pass. stop: as in struct gr_build; the program is ended too. */
+enum gr_status gr_package_verify(const char *image, const char *scratch_dir, const volatile sig_atomic_t *stop,
+                                 struct gr_built *out, struct gr_err *err);
 
 /* README.md: front matter (tags, license, license_name, license_link, pipeline_tag, base_model) and body. built: sizes and digest of the
  * image. */

@@ -23,13 +23,14 @@
 #include "package/root_elf.h"
 #include "package/tree.h"
 
-enum { IMAGE_USER = 1000, OUTPUT_MAX = 64 << 10, TIMEOUT_MS = 120000, ARGS_MAX = 16 };
+enum { IMAGE_USER = 1000, OUTPUT_MAX = 64 << 10, TIMEOUT_MS = 120000, LOOK_MS = 200, ARGS_MAX = 16 };
 #define PROGRAM "/usr/bin/gr00t"
 
 struct sandbox {
     char root[GR_PATH_BYTES];
     struct gr_oci_run run; /* its environment */
     bool isolated;         /* change-root works here */
+    const volatile sig_atomic_t *stop;
     char loader[GR_PATH_BYTES], libraries[GR_PATH_BYTES], program[GR_PATH_BYTES];
 };
 
@@ -109,27 +110,27 @@ static void close_if(int fd)
     }
 }
 
-/* Reads until the program ends or the time is over. */
-static void collect(int fd, struct gr_buf *out, double until, bool *late)
+static bool is_stopped(const struct sandbox *s) { return s->stop != NULL && *s->stop != 0; }
+
+/* Reads until the program ends (true), the time is over, or this run is to stop. */
+static bool collect(const struct sandbox *s, int fd, struct gr_buf *out, double until)
 {
     char block[4096];
     for (;;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        const double left = until - gr_clock_ms();
-        const int r = poll(&p, 1, left > 0 ? (int)left : 0);
-        if (r < 0 && errno == EINTR) {
-            continue;
+        const int r = poll(&p, 1, LOOK_MS);
+        if (is_stopped(s) || (r <= 0 && gr_clock_ms() >= until)) {
+            return false;
         }
         if (r <= 0) {
-            *late = true;
-            return;
+            continue;
         }
         const ssize_t n = read(fd, block, sizeof block);
         if (n < 0 && errno == EINTR) {
             continue;
         }
         if (n <= 0) {
-            return;
+            return true;
         }
         if (out->len < OUTPUT_MAX) {
             gr_buf_put(out, block, (size_t)n);
@@ -156,7 +157,7 @@ static enum gr_status spawn(const struct sandbox *s, char *const *argv, char *co
                             char *why, struct gr_err *err)
 {
     int output[2] = {-1, -1}, reason[2] = {-1, -1}, state = 0;
-    bool late = false;
+    bool ended = true;
     pid_t pid = -1;
     if (pipe2(output, O_CLOEXEC) == 0 && pipe2(reason, O_CLOEXEC) == 0) {
         pid = fork();
@@ -169,8 +170,8 @@ static enum gr_status spawn(const struct sandbox *s, char *const *argv, char *co
     close_if(reason[1]);
     *why = 0;
     if (pid > 0) {
-        collect(output[0], out, gr_clock_ms() + TIMEOUT_MS, &late);
-        if (late) {
+        ended = collect(s, output[0], out, gr_clock_ms() + TIMEOUT_MS);
+        if (!ended) {
             (void)kill(pid, SIGKILL);
         }
         while (waitpid(pid, &state, 0) < 0 && errno == EINTR) {
@@ -183,7 +184,10 @@ static enum gr_status spawn(const struct sandbox *s, char *const *argv, char *co
         return gr_fail_errno(err, GR_ERR_IO, e, "cannot start the image's program");
     }
     *code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
-    return late ? gr_fail(err, GR_ERR_CHECK, "the image's program ran for more than %d s", TIMEOUT_MS / 1000) : GR_OK;
+    if (is_stopped(s)) {
+        return gr_fail(err, GR_ERR_CHECK, "interrupted while the image's program ran");
+    }
+    return ended ? GR_OK : gr_fail(err, GR_ERR_CHECK, "the image's program ran for more than %d s", TIMEOUT_MS / 1000);
 }
 
 /* Runs the program with these words. */
@@ -274,11 +278,12 @@ static enum gr_status run_checks(struct sandbox *s, struct gr_built *out, struct
     return run(s, check, out->demo, sizeof out->demo, err);
 }
 
-enum gr_status gr_package_verify(const char *image, const char *scratch_dir, struct gr_built *out, struct gr_err *err)
+enum gr_status gr_package_verify(const char *image, const char *scratch_dir, const volatile sig_atomic_t *stop,
+                                 struct gr_built *out, struct gr_err *err)
 {
     struct gr_oci_image facts;
     struct gr_err ignored;
-    struct sandbox s = {.isolated = true};
+    struct sandbox s = {.isolated = true, .stop = stop};
     GR_TRY(gr_path_join(s.root, scratch_dir, "root", err));
     char *real = realpath(scratch_dir, NULL); /* a change of folder must not move it */
     enum gr_status status = real != NULL ? gr_path_join(s.root, real, "root", err)

@@ -14,6 +14,7 @@
 #include "base/fs.h"
 
 #define GR_MANIFEST_FILE "tt_kernel_manifest.json"
+#define GR_MANIFEST_PIN "TT_WEIGHTS_REVISION" /* the variable that tells the service which revision to serve */
 
 struct gr_strings {
     const char **items;
@@ -96,6 +97,9 @@ enum gr_status gr_manifest_parse_wire(const char *text, size_t n, const char *wh
 /* Two-space indent, every optional field written (null when unset). GR_ERR_NOMEM. */
 enum gr_status gr_manifest_write_wire(const struct gr_manifest *m, struct gr_buf *out, struct gr_err *err);
 void gr_manifest_free(struct gr_manifest *m);
+/* What lets the weights change under the package: a revision that is no commit, or that the environment contradicts (possible on the wire only).
+ * A sentence a line; nothing when all is well. */
+void gr_manifest_doubts(const struct gr_manifest *m, struct gr_buf *out);
 /* A copy of `text` that lives as long as the manifest; NULL: no memory. For what `package` fills in. */
 const char *gr_manifest_keep(struct gr_manifest *m, const char *text);
 

@@ -6,6 +6,8 @@
 #ifndef GR_PACKAGE_OCI_H
 #define GR_PACKAGE_OCI_H
 
+#include <signal.h>
+
 #include "base/err.h"
 #include "base/fs.h"
 #include "package/manifest.h"
@@ -31,8 +33,9 @@ struct gr_oci_config {
     const char *user, *workdir, *stop_signal;
     struct gr_env *labels;
     int n_labels;
-    int port;            /* ExposedPorts; 0: none */
-    const char *created; /* RFC 3339; NULL: 1970 */
+    int port;                          /* ExposedPorts; 0: none */
+    const char *created;               /* RFC 3339; NULL: 1970 */
+    const volatile sig_atomic_t *stop; /* may be NULL. Not 0: end soon with GR_ERR_CHECK */
 };
 struct gr_oci_image {
     char config_digest[GR_OCI_DIGEST_BYTES], manifest_digest[GR_OCI_DIGEST_BYTES];

@@ -132,6 +132,7 @@ struct layer_stream {
     const char *path;
     int fd;
     uint64_t bytes;
+    const volatile sig_atomic_t *stop;
 };
 
 static enum gr_status to_file(void *user, const void *bytes, size_t n, struct gr_err *err)
@@ -157,6 +158,9 @@ static enum gr_status to_file(void *user, const void *bytes, size_t n, struct gr
 static enum gr_status to_gzip(void *user, const void *bytes, size_t n, struct gr_err *err)
 {
     struct layer_stream *s = user;
+    if (s->stop != NULL && *s->stop != 0) {
+        return gr_fail(err, GR_ERR_CHECK, "interrupted");
+    }
     gr_digest_add(s->diff, bytes, n);
     return gr_gzip_add(s->gzip, bytes, n, err);
 }
@@ -189,12 +193,12 @@ static enum gr_status stream_layer(const struct entries *e, struct layer_stream 
 }
 
 /* Its name is its checksum, known at the end only. */
-static enum gr_status write_layer(const char *blobs, const struct gr_oci_layer *layer, struct blob *out,
-                                  struct gr_err *err)
+static enum gr_status write_layer(const char *blobs, const struct gr_oci_layer *layer,
+                                  const volatile sig_atomic_t *stop, struct blob *out, struct gr_err *err)
 {
     char temp[GR_PATH_BYTES], path[GR_PATH_BYTES];
     struct entries e = {0};
-    struct layer_stream s = {.path = temp, .fd = -1};
+    struct layer_stream s = {.path = temp, .fd = -1, .stop = stop};
     enum gr_status status = gr_path_join(temp, blobs, ".layer", err);
     if (status == GR_OK) {
         status = sort_entries(layer, &e, err);
@@ -445,7 +449,7 @@ static enum gr_status write_layout(const char *dir, const struct gr_oci_config *
     GR_TRY(gr_path_join(blobs, dir, "blobs/sha256", err));
     GR_TRY(gr_fs_mkdirs(blobs, err));
     for (int i = 0; i < n_layers; i++) {
-        GR_TRY(write_layer(blobs, &layers[i], &done[i], err));
+        GR_TRY(write_layer(blobs, &layers[i], cfg->stop, &done[i], err));
         out->layer_bytes += done[i].bytes;
     }
     out->n_layers = n_layers;

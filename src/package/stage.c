@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/digest.h"
 #include "package/build.h"
@@ -129,10 +130,24 @@ static enum gr_status stays_inside(const struct walk *w, const char *path, struc
             ? GR_OK
             : gr_fail(
                   err, GR_ERR_INPUT,
-                  "%s: is a link to %s, outside of %s: put a copy there, or list that folder as a root of extra_code",
+                  "%s: is a link to %s, outside of %s: put a copy in place of the link, or list the folder of what it "
+                  "points to as a root of source.extra_code",
                   path, real, w->root);
     free(real);
     return status;
+}
+
+static enum gr_status not_there(const char *path, int e, struct gr_err *err)
+{
+    char target[GR_PATH_BYTES];
+    const ssize_t n = readlink(path, target, sizeof target - 1);
+    if (n < 0) {
+        return gr_fail_errno(err, GR_ERR_INPUT, e, "%s: listed in the manifest, but it cannot be read", path);
+    }
+    target[n] = '\0';
+    return gr_fail_errno(err, GR_ERR_INPUT, e,
+                         "%s: is a link to %s, which cannot be read: remove the link, or put the file there", path,
+                         target);
 }
 
 static enum gr_status stage_node(struct walk *w, const char *name, int depth, struct gr_err *err)
@@ -141,7 +156,7 @@ static enum gr_status stage_node(struct walk *w, const char *name, int depth, st
     struct stat st;
     GR_TRY(gr_path_join(path, w->root, name, err));
     if (stat(path, &st) != 0) {
-        return gr_fail_errno(err, GR_ERR_INPUT, errno, "%s: listed in the manifest, but it cannot be read", path);
+        return not_there(path, errno, err);
     }
     GR_TRY(stays_inside(w, path, err));
     if (S_ISREG(st.st_mode)) {

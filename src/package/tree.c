@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +192,21 @@ enum gr_status gr_tree_copy(const char *from, const char *to, uint64_t *bytes, s
         *bytes = n;
     }
     return status;
+}
+
+/* As nftw calls it; links stay as they are. */
+static int open_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)at;
+    const mode_t mode = kind == FTW_D || (st->st_mode & S_IXUSR) != 0 ? 0755 : 0644;
+    return kind == FTW_SL || chmod(path, mode) == 0 ? 0 : -1;
+}
+
+enum gr_status gr_tree_open_to_readers(const char *dir, struct gr_err *err)
+{
+    return nftw(dir, open_one, DEPTH_MAX, FTW_PHYS) == 0
+               ? GR_OK
+               : gr_fail_errno(err, GR_ERR_IO, errno, "%s: cannot open it to readers", dir);
 }
 
 /* 0, or the errno of what could not be removed. */

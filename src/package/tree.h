@@ -28,6 +28,8 @@ int gr_tree_compare(const char *a, const char *b);
 /* Bytes of a regular file to a new file; mode 0755 when the source is executable by its owner, else 0644. Parents are made. *bytes may be
  * NULL. */
 enum gr_status gr_tree_copy(const char *from, const char *to, uint64_t *bytes, struct gr_err *err);
+/* Folders 0755, files 0644 or, where their owner may run them, 0755: whatever the umask was. `dir` is a folder of ours: no links are in it. */
+enum gr_status gr_tree_open_to_readers(const char *dir, struct gr_err *err);
 /* Removes a file or a folder with all in it; links are removed, never followed. An absent one is fine. */
 enum gr_status gr_tree_remove(const char *path, struct gr_err *err);
 /* The same for a name in an open folder: 0, or the errno of what could not be removed. */

@@ -187,6 +187,9 @@ static enum gr_status open_policy(struct gr_boot *b, struct gr_policy **policy, 
     if (info->cache_note != NULL) {
         gr_log(GR_LOG_WARN, "%s", info->cache_note);
     }
+    if (gr_policy_config(*policy)->image_note != NULL) {
+        gr_log(GR_LOG_WARN, "%s", gr_policy_config(*policy)->image_note);
+    }
     enter(b, BUILT, "%.1f s (weights %.0f MB, %d tensors, %.0f MB packed, %s)", b->facts.model_built_s,
           megabytes((double)info->tensor_bytes), info->n_tensors, megabytes((double)info->weight_bytes),
           cache_words(info->cache));

@@ -29,14 +29,14 @@ enum {
 
 /* ---- the loop ---- */
 
-static void take_replies(struct gr_http *http)
+static void take_replies(struct gr_httpd *http)
 {
     (void)pthread_mutex_lock(&http->lock);
-    struct gr_http_request *r = http->ready_first;
+    struct gr_httpd_request *r = http->ready_first;
     http->ready_first = http->ready_last = NULL;
     (void)pthread_mutex_unlock(&http->lock);
     while (r != NULL) {
-        struct gr_http_request *next = r->next_ready;
+        struct gr_httpd_request *next = r->next_ready;
         if (r->kept) {
             MHD_resume_connection(r->mhd); /* the handler is called again and finds the response */
         }
@@ -45,7 +45,7 @@ static void take_replies(struct gr_http *http)
 }
 
 /* What waits to be accepted was there before the end was announced and is still served. */
-static void begin_drain(struct gr_http *http)
+static void begin_drain(struct gr_httpd *http)
 {
     if (http->drain_seen || !atomic_load(&http->draining)) {
         return;
@@ -55,7 +55,7 @@ static void begin_drain(struct gr_http *http)
         if (poll(&p, 1, 0) != 1 || (p.revents & POLLIN) == 0) {
             break;
         }
-        gr_http_accept(http);
+        gr_httpd_accept(http);
     }
     http->drain_seen = true;
     http->listening = false;
@@ -63,28 +63,28 @@ static void begin_drain(struct gr_http *http)
     if (!http->cfg.inherited) {
         (void)shutdown(http->cfg.listen_fd, SHUT_RDWR);
     }
-    gr_http_close_idle(http);
+    gr_httpd_close_idle(http);
     (void)pthread_mutex_lock(&http->lock);
     http->drained = true;
     (void)pthread_cond_broadcast(&http->changed);
     (void)pthread_mutex_unlock(&http->lock);
 }
 
-static void serve_event(struct gr_http *http, uint64_t source, double now)
+static void serve_event(struct gr_httpd *http, uint64_t source, double now)
 {
     uint64_t count;
     switch (source) {
-    case GR_HTTP_SRC_MHD:
+    case GR_HTTPD_SRC_MHD:
         break; /* MHD_run looks itself */
-    case GR_HTTP_SRC_WAKE:
+    case GR_HTTPD_SRC_WAKE:
         (void)!read(http->wake_fd, &count, sizeof count);
         break;
-    case GR_HTTP_SRC_LISTEN:
-        gr_http_accept(http);
+    case GR_HTTPD_SRC_LISTEN:
+        gr_httpd_accept(http);
         break;
     default:
-        if (http->linger[source - GR_HTTP_SRC_LINGER].fd >= 0) {
-            gr_http_linger_read(http, (int)(source - GR_HTTP_SRC_LINGER), now);
+        if (http->linger[source - GR_HTTPD_SRC_LINGER].fd >= 0) {
+            gr_httpd_linger_read(http, (int)(source - GR_HTTPD_SRC_LINGER), now);
         }
         break;
     }
@@ -92,7 +92,7 @@ static void serve_event(struct gr_http *http, uint64_t source, double now)
 
 /* Milliseconds until something is due. The library says "at once" for ever when a client sends a chunk header that never ends: then
  * it is asked every millisecond, until the body's time limit ends that client. */
-static int wait_ms(struct gr_http *http, int spins)
+static int wait_ms(struct gr_httpd *http, int spins)
 {
     MHD_UNSIGNED_LONG_LONG busy = 0;
     if (MHD_get_timeout(http->mhd, &busy) == MHD_YES && busy == 0) {
@@ -106,13 +106,13 @@ static int wait_ms(struct gr_http *http, int spins)
     return left < 0 ? 0 : (int)left + 1;
 }
 
-static void end_library(struct gr_http *http)
+static void end_library(struct gr_httpd *http)
 {
     take_replies(http);
     (void)MHD_run(http->mhd);
     /* A request that is still kept breaks the contract, and the library would abort the process: end it without a reply. */
-    for (struct gr_http_conn *c = http->ring.next; c != &http->ring; c = c->next) {
-        if (c->phase == GR_HTTP_KEPT) {
+    for (struct gr_httpd_conn *c = http->ring.next; c != &http->ring; c = c->next) {
+        if (c->phase == GR_HTTPD_KEPT) {
             c->expired = true;
             MHD_resume_connection(c->mhd);
         }
@@ -120,12 +120,12 @@ static void end_library(struct gr_http *http)
     (void)MHD_run(http->mhd);
     MHD_stop_daemon(http->mhd);
     http->mhd = NULL;
-    gr_http_linger_end(http);
+    gr_httpd_linger_end(http);
 }
 
 static void *loop(void *arg)
 {
-    struct gr_http *http = arg;
+    struct gr_httpd *http = arg;
     int spins = 0;
     while (!atomic_load(&http->stopping)) {
         struct epoll_event events[EVENTS];
@@ -138,7 +138,7 @@ static void *loop(void *arg)
         begin_drain(http);
         take_replies(http);
         (void)MHD_run(http->mhd);
-        gr_http_sweep(http, now);
+        gr_httpd_sweep(http, now);
     }
     end_library(http);
     return NULL;
@@ -149,19 +149,19 @@ static void *loop(void *arg)
 /* The library has no callback for its own refusals but this one. Those for a bad Content-Length or a missing Host go out with their head
  * twice (0.9.75), and all are HTML. A connection in that state is the only one with a head size and no call of our handler yet: we write the
  * refusal and close the sending side, so that the library's own finds no way out. */
-static void refuse_for_library(struct gr_http *http, unsigned status)
+static void refuse_for_library(struct gr_httpd *http, unsigned status)
 {
-    struct gr_http_refusal why = {(int)status, "bad_request",
-                                  "Host is missing or Content-Length is no number of bytes"};
+    struct gr_httpd_refusal why = {(int)status, "bad_request",
+                                   "Host is missing or Content-Length is no number of bytes"};
     if (status == 413) {
-        why = (struct gr_http_refusal){413, "body_too_large", "the body is larger than the limit"};
+        why = (struct gr_httpd_refusal){413, "body_too_large", "the body is larger than the limit"};
     } else if (status == 431) {
-        why = (struct gr_http_refusal){431, "head_too_large", "request line and headers are larger than the limit"};
+        why = (struct gr_httpd_refusal){431, "head_too_large", "request line and headers are larger than the limit"};
     }
-    for (struct gr_http_conn *c = http->ring.next; c != &http->ring; c = c->next) {
+    for (struct gr_httpd_conn *c = http->ring.next; c != &http->ring; c = c->next) {
         if (c->in_head && MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE) != NULL) {
             c->in_head = false;
-            (void)shutdown(c->fd, gr_http_refuse_raw(http, c->fd, &why) ? SHUT_WR : SHUT_RDWR);
+            (void)shutdown(c->fd, gr_httpd_refuse_raw(http, c->fd, &why) ? SHUT_WR : SHUT_RDWR);
             return;
         }
     }
@@ -169,7 +169,7 @@ static void refuse_for_library(struct gr_http *http, unsigned status)
 
 static void hear_log(void *cls, const char *fmt, va_list ap)
 {
-    struct gr_http *http = cls;
+    struct gr_httpd *http = cls;
     const char *status = strstr(fmt, "%u ('%s')");
     if (status != NULL && status == strchr(fmt, '%')) { /* its first value, or we would read another one */
         refuse_for_library(http, va_arg(ap, unsigned));
@@ -185,11 +185,11 @@ static void *hear_uri(void *cls, const char *uri, struct MHD_Connection *c)
     (void)cls;
     (void)uri;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    ((struct gr_http_conn *)info->socket_context)->in_head = true;
+    ((struct gr_httpd_conn *)info->socket_context)->in_head = true;
     return NULL;
 }
 
-static size_t pool_bytes(const struct gr_http_limits *limits)
+static size_t pool_bytes(const struct gr_httpd_limits *limits)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE),
                  head = limits->head_bytes < (1u << 24) ? limits->head_bytes : 1u << 24;
@@ -197,7 +197,7 @@ static size_t pool_bytes(const struct gr_http_limits *limits)
     return (bytes + page - 1) / page * page;
 }
 
-static enum gr_status start_library(struct gr_http *http, struct gr_err *err)
+static enum gr_status start_library(struct gr_httpd *http, struct gr_err *err)
 {
     const size_t pool = pool_bytes(&http->cfg.limits);
     unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
@@ -211,9 +211,9 @@ static enum gr_status start_library(struct gr_http *http, struct gr_err *err)
         flags |= MHD_USE_TLS;
     }
     http->mhd =
-        MHD_start_daemon(flags, 0, NULL, NULL, gr_http_handle, http, MHD_OPTION_EXTERNAL_LOGGER, hear_log, http,
-                         MHD_OPTION_URI_LOG_CALLBACK, hear_uri, http, MHD_OPTION_NOTIFY_COMPLETED, gr_http_completed,
-                         http, MHD_OPTION_NOTIFY_CONNECTION, gr_http_notify, http, MHD_OPTION_CONNECTION_LIMIT,
+        MHD_start_daemon(flags, 0, NULL, NULL, gr_httpd_handle, http, MHD_OPTION_EXTERNAL_LOGGER, hear_log, http,
+                         MHD_OPTION_URI_LOG_CALLBACK, hear_uri, http, MHD_OPTION_NOTIFY_COMPLETED, gr_httpd_completed,
+                         http, MHD_OPTION_NOTIFY_CONNECTION, gr_httpd_notify, http, MHD_OPTION_CONNECTION_LIMIT,
                          (unsigned)http->cfg.limits.connections + 1, MHD_OPTION_CONNECTION_MEMORY_LIMIT, pool,
                          MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, http->tls ? tls : &tls[2], MHD_OPTION_END);
     if (http->mhd == NULL) {
@@ -230,21 +230,21 @@ static enum gr_status start_library(struct gr_http *http, struct gr_err *err)
     return GR_OK;
 }
 
-static bool watch(struct gr_http *http, int fd, uint64_t source)
+static bool watch(struct gr_httpd *http, int fd, uint64_t source)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = source};
     return epoll_ctl(http->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-static enum gr_status start_loop(struct gr_http *http, struct gr_err *err)
+static enum gr_status start_loop(struct gr_httpd *http, struct gr_err *err)
 {
     http->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     http->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     http->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const int flags = fcntl(http->cfg.listen_fd, F_GETFL);
     if (http->epoll_fd < 0 || http->wake_fd < 0 || flags < 0 ||
-        fcntl(http->cfg.listen_fd, F_SETFL, flags | O_NONBLOCK) != 0 || !watch(http, http->mhd_fd, GR_HTTP_SRC_MHD) ||
-        !watch(http, http->wake_fd, GR_HTTP_SRC_WAKE) || !watch(http, http->cfg.listen_fd, GR_HTTP_SRC_LISTEN)) {
+        fcntl(http->cfg.listen_fd, F_SETFL, flags | O_NONBLOCK) != 0 || !watch(http, http->mhd_fd, GR_HTTPD_SRC_MHD) ||
+        !watch(http, http->wake_fd, GR_HTTPD_SRC_WAKE) || !watch(http, http->cfg.listen_fd, GR_HTTPD_SRC_LISTEN)) {
         return gr_fail_errno(err, GR_ERR_DEVICE, errno, "HTTP cannot start");
     }
     http->listening = true;
@@ -252,14 +252,14 @@ static enum gr_status start_loop(struct gr_http *http, struct gr_err *err)
     return failed == 0 ? GR_OK : gr_fail_errno(err, GR_ERR_DEVICE, failed, "HTTP cannot start its thread");
 }
 
-static double sweep_ms(const struct gr_http_limits *l)
+static double sweep_ms(const struct gr_httpd_limits *l)
 {
     double s = l->head_s < l->body_s ? l->head_s : l->body_s;
     s = (l->idle_s < s ? l->idle_s : s) * 1000 / 4;
     return s < SWEEP_MS_MIN ? SWEEP_MS_MIN : s > SWEEP_MS_MAX ? SWEEP_MS_MAX : s;
 }
 
-static void discard_server(struct gr_http *http)
+static void discard_server(struct gr_httpd *http)
 {
     if (http->mhd != NULL) {
         MHD_stop_daemon(http->mhd);
@@ -275,9 +275,9 @@ static void discard_server(struct gr_http *http)
     free(http);
 }
 
-enum gr_status gr_http_start(const struct gr_http_config *cfg, struct gr_http **out, struct gr_err *err)
+enum gr_status gr_httpd_start(const struct gr_httpd_config *cfg, struct gr_httpd **out, struct gr_err *err)
 {
-    struct gr_http *http = calloc(1, sizeof *http);
+    struct gr_httpd *http = calloc(1, sizeof *http);
     if (http == NULL) {
         return gr_fail(err, GR_ERR_NOMEM, "HTTP cannot start: no memory");
     }
@@ -289,7 +289,7 @@ enum gr_status gr_http_start(const struct gr_http_config *cfg, struct gr_http **
     http->warned_ms = -1e9;
     http->sweep_ms = sweep_ms(&cfg->limits);
     http->next_sweep_ms = gr_clock_ms() + http->sweep_ms;
-    for (int i = 0; i < GR_HTTP_LINGER; i++) {
+    for (int i = 0; i < GR_HTTPD_LINGER; i++) {
         http->linger[i].fd = -1;
     }
     pthread_condattr_t attr;
@@ -310,13 +310,13 @@ enum gr_status gr_http_start(const struct gr_http_config *cfg, struct gr_http **
     return GR_OK;
 }
 
-enum gr_status gr_http_check_tls(const char *cert, const char *key, struct gr_err *err)
+enum gr_status gr_httpd_check_tls(const char *cert, const char *key, struct gr_err *err)
 {
-    struct gr_http *http = calloc(1, sizeof *http);
+    struct gr_httpd *http = calloc(1, sizeof *http);
     if (http == NULL) {
         return gr_fail(err, GR_ERR_NOMEM, "TLS: no memory");
     }
-    http->cfg = (struct gr_http_config){.tls_cert = cert, .tls_key = key, .limits = {.connections = 1}};
+    http->cfg = (struct gr_httpd_config){.tls_cert = cert, .tls_key = key, .limits = {.connections = 1}};
     http->tls = true;
     enum gr_status status = start_library(http, err); /* nothing listens: it only reads the two */
     if (http->mhd != NULL) {
@@ -328,13 +328,13 @@ enum gr_status gr_http_check_tls(const char *cert, const char *key, struct gr_er
 
 /* ---- drain and end ---- */
 
-static void wake(struct gr_http *http)
+static void wake(struct gr_httpd *http)
 {
     const uint64_t one = 1;
     (void)!write(http->wake_fd, &one, sizeof one);
 }
 
-void gr_http_drain(struct gr_http *http)
+void gr_httpd_drain(struct gr_httpd *http)
 {
     atomic_store(&http->draining, true);
     wake(http);
@@ -348,7 +348,7 @@ void gr_http_drain(struct gr_http *http)
     (void)pthread_mutex_unlock(&http->lock);
 }
 
-bool gr_http_wait_idle(struct gr_http *http, double timeout_ms)
+bool gr_httpd_wait_idle(struct gr_httpd *http, double timeout_ms)
 {
     const struct timespec end = gr_clock_after(timeout_ms);
     (void)pthread_mutex_lock(&http->lock);
@@ -360,11 +360,11 @@ bool gr_http_wait_idle(struct gr_http *http, double timeout_ms)
     return idle;
 }
 
-int gr_http_open_requests(const struct gr_http *http) { return atomic_load(&http->open_requests); }
+int gr_httpd_open_requests(const struct gr_httpd *http) { return atomic_load(&http->open_requests); }
 
-int gr_http_connections(const struct gr_http *http) { return atomic_load(&http->connections); }
+int gr_httpd_connections(const struct gr_httpd *http) { return atomic_load(&http->connections); }
 
-void gr_http_free(struct gr_http *http)
+void gr_httpd_free(struct gr_httpd *http)
 {
     if (http == NULL) {
         return;
@@ -377,24 +377,24 @@ void gr_http_free(struct gr_http *http)
 
 /* ---- a request ---- */
 
-enum gr_http_method gr_http_method(const struct gr_http_request *r) { return r->method; }
+enum gr_httpd_method gr_httpd_method(const struct gr_httpd_request *r) { return r->method; }
 
-const char *gr_http_method_name(const struct gr_http_request *r) { return r->method_name; }
+const char *gr_httpd_method_name(const struct gr_httpd_request *r) { return r->method_name; }
 
-const char *gr_http_path(const struct gr_http_request *r) { return r->path; }
+const char *gr_httpd_path(const struct gr_httpd_request *r) { return r->path; }
 
-const char *gr_http_header(const struct gr_http_request *r, const char *name)
+const char *gr_httpd_header(const struct gr_httpd_request *r, const char *name)
 {
     return MHD_lookup_connection_value(r->mhd, MHD_HEADER_KIND, name);
 }
 
-const char *gr_http_body(const struct gr_http_request *r, size_t *n)
+const char *gr_httpd_body(const struct gr_httpd_request *r, size_t *n)
 {
     *n = r->body_len;
     return r->body != NULL ? r->body : "";
 }
 
-void gr_http_release_body(struct gr_http_request *r)
+void gr_httpd_release_body(struct gr_httpd_request *r)
 {
     free(r->body);
     atomic_fetch_sub(&r->http->bodies, r->body_cap);
@@ -402,17 +402,17 @@ void gr_http_release_body(struct gr_http_request *r)
     r->body_len = r->body_cap = 0;
 }
 
-double gr_http_arrived_ms(const struct gr_http_request *r) { return r->arrived_ms; }
+double gr_httpd_arrived_ms(const struct gr_httpd_request *r) { return r->arrived_ms; }
 
-const char *gr_http_peer(const struct gr_http_request *r) { return r->conn->peer; }
+const char *gr_httpd_peer(const struct gr_httpd_request *r) { return r->conn->peer; }
 
-void gr_http_set_user(struct gr_http_request *r, void *user) { r->user = user; }
+void gr_httpd_set_user(struct gr_httpd_request *r, void *user) { r->user = user; }
 
-void *gr_http_user(const struct gr_http_request *r) { return r->user; }
+void *gr_httpd_user(const struct gr_httpd_request *r) { return r->user; }
 
 /* The library leaves a suspended connection's socket alone, so it can be asked from any thread. RDHUP is seen even when unread bytes
  * (a next request, TLS's farewell) stand before the end. */
-bool gr_http_gone(const struct gr_http_request *r)
+bool gr_httpd_gone(const struct gr_httpd_request *r)
 {
     struct pollfd p = {.fd = r->conn->fd, .events = POLLRDHUP};
     return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;

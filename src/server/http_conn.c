@@ -36,7 +36,7 @@ enum {
     HURRY_MS = 5
 };
 
-void gr_http_warn(struct gr_http *http, const char *text)
+void gr_httpd_warn(struct gr_httpd *http, const char *text)
 {
     const double now = gr_clock_ms();
     if (http->cfg.on.on_warning != NULL && now - http->warned_ms > 10000) { /* a flood must not fill the log */
@@ -48,7 +48,7 @@ void gr_http_warn(struct gr_http *http, const char *text)
 /* ---- records ---- */
 
 /* Bytes the kernel has received on this connection so far; 0 when it does not say (Unix sockets). */
-uint64_t gr_http_received(const struct gr_http *http, int fd)
+uint64_t gr_httpd_received(const struct gr_httpd *http, int fd)
 {
     struct tcp_info info = {0};
     socklen_t n = sizeof info;
@@ -59,14 +59,14 @@ uint64_t gr_http_received(const struct gr_http *http, int fd)
     return info.tcpi_bytes_received;
 }
 
-void gr_http_phase(struct gr_http_conn *conn, enum gr_http_phase phase)
+void gr_httpd_phase(struct gr_httpd_conn *conn, enum gr_httpd_phase phase)
 {
     conn->phase = phase;
     conn->since_ms = gr_clock_ms();
     conn->head_ms = 0;
 }
 
-static void name_peer(struct gr_http_conn *conn, const struct sockaddr_storage *addr)
+static void name_peer(struct gr_httpd_conn *conn, const struct sockaddr_storage *addr)
 {
     char text[INET6_ADDRSTRLEN] = "";
     if (addr->ss_family == AF_INET) {
@@ -82,13 +82,13 @@ static void name_peer(struct gr_http_conn *conn, const struct sockaddr_storage *
     }
 }
 
-static void unlink_conn(struct gr_http_conn *conn)
+static void unlink_conn(struct gr_httpd_conn *conn)
 {
     conn->prev->next = conn->next;
     conn->next->prev = conn->prev;
 }
 
-static void append_conn(struct gr_http *http, struct gr_http_conn *conn)
+static void append_conn(struct gr_httpd *http, struct gr_httpd_conn *conn)
 {
     conn->prev = http->ring.prev;
     conn->next = &http->ring;
@@ -96,15 +96,15 @@ static void append_conn(struct gr_http *http, struct gr_http_conn *conn)
     http->ring.prev = conn;
 }
 
-static void add(struct gr_http *http, int fd, const struct sockaddr_storage *addr, socklen_t addr_n)
+static void add(struct gr_httpd *http, int fd, const struct sockaddr_storage *addr, socklen_t addr_n)
 {
-    struct gr_http_conn *conn = calloc(1, sizeof *conn);
+    struct gr_httpd_conn *conn = calloc(1, sizeof *conn);
     if (conn == NULL) {
         (void)close(fd);
         return;
     }
     conn->fd = fd;
-    gr_http_phase(conn, GR_HTTP_IDLE);
+    gr_httpd_phase(conn, GR_HTTPD_IDLE);
     name_peer(conn, addr);
     if (http->tcp) {
         const int on = 1;
@@ -113,7 +113,7 @@ static void add(struct gr_http *http, int fd, const struct sockaddr_storage *add
         (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes);
     }
     http->adding = conn;
-    /* Closes fd when it fails, after or without gr_http_notify. */
+    /* Closes fd when it fails, after or without gr_httpd_notify. */
     (void)MHD_add_connection(http->mhd, fd, (const struct sockaddr *)addr, addr_n);
     free(http->adding); /* the library did not even ask for it */
     http->adding = NULL;
@@ -121,7 +121,7 @@ static void add(struct gr_http *http, int fd, const struct sockaddr_storage *add
 
 /* ---- lingering ---- */
 
-static void linger_close(struct gr_http *http, int slot)
+static void linger_close(struct gr_httpd *http, int slot)
 {
     (void)close(http->linger[slot].fd); /* also leaves epoll: it is the only descriptor of the socket by now */
     http->linger[slot].fd = -1;
@@ -129,10 +129,10 @@ static void linger_close(struct gr_http *http, int slot)
 }
 
 /* Reads on from a refused client. Takes fd. */
-static void linger_add(struct gr_http *http, int fd)
+static void linger_add(struct gr_httpd *http, int fd)
 {
     int slot = 0;
-    for (int i = 0; i < GR_HTTP_LINGER; i++) {
+    for (int i = 0; i < GR_HTTPD_LINGER; i++) {
         if (http->linger[i].fd < 0) {
             slot = i;
             break;
@@ -145,10 +145,10 @@ static void linger_add(struct gr_http *http, int fd)
         linger_close(http, slot);
     }
     const double now = gr_clock_ms();
-    http->linger[slot] = (struct gr_http_linger){
+    http->linger[slot] = (struct gr_httpd_linger){
         .fd = fd, .end_ms = now + http->cfg.limits.body_s * 1000, .quiet_ms = now + LINGER_QUIET_MS};
     http->n_linger++;
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)(GR_HTTP_SRC_LINGER + slot)};
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)(GR_HTTPD_SRC_LINGER + slot)};
     (void)shutdown(fd, SHUT_WR);
     if (epoll_ctl(http->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         linger_close(http, slot);
@@ -156,7 +156,7 @@ static void linger_add(struct gr_http *http, int fd)
 }
 
 /* n < 0 with errno, 0 at the end, as recv. */
-static ssize_t discard(const struct gr_http *http, int fd)
+static ssize_t discard(const struct gr_httpd *http, int fd)
 {
     if (http->tcp) { /* TCP drops the bytes without copying them (tcp(7), MSG_TRUNC) */
         return recv(fd, NULL, (size_t)1 << 20, MSG_DONTWAIT | MSG_TRUNC);
@@ -165,9 +165,9 @@ static ssize_t discard(const struct gr_http *http, int fd)
     return recv(fd, sink, sizeof sink, MSG_DONTWAIT);
 }
 
-void gr_http_linger_read(struct gr_http *http, int slot, double now)
+void gr_httpd_linger_read(struct gr_httpd *http, int slot, double now)
 {
-    struct gr_http_linger *l = &http->linger[slot];
+    struct gr_httpd_linger *l = &http->linger[slot];
     for (int i = 0; i < LINGER_READS && l->fd >= 0; i++) {
         const ssize_t n = discard(http, l->fd);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
@@ -179,9 +179,9 @@ void gr_http_linger_read(struct gr_http *http, int slot, double now)
     }
 }
 
-void gr_http_linger_end(struct gr_http *http)
+void gr_httpd_linger_end(struct gr_httpd *http)
 {
-    for (int i = 0; i < GR_HTTP_LINGER; i++) {
+    for (int i = 0; i < GR_HTTPD_LINGER; i++) {
         if (http->linger[i].fd >= 0) {
             linger_close(http, i);
         }
@@ -189,7 +189,7 @@ void gr_http_linger_end(struct gr_http *http)
 }
 
 /* The library closes the socket next. What the client still sends, or has sent and nobody read, would then reset the connection. */
-static void linger_when_needed(struct gr_http *http, const struct gr_http_conn *conn)
+static void linger_when_needed(struct gr_httpd *http, const struct gr_httpd_conn *conn)
 {
     if (atomic_load(&http->stopping)) {
         return;
@@ -204,11 +204,11 @@ static void linger_when_needed(struct gr_http *http, const struct gr_http_conn *
     }
 }
 
-void gr_http_notify(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_ConnectionNotificationCode code)
+void gr_httpd_notify(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_ConnectionNotificationCode code)
 {
-    struct gr_http *http = cls;
+    struct gr_httpd *http = cls;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        struct gr_http_conn *conn = http->adding;
+        struct gr_httpd_conn *conn = http->adding;
         http->adding = NULL;
         conn->mhd = c;
         append_conn(http, conn);
@@ -216,7 +216,7 @@ void gr_http_notify(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_Co
         *ctx = conn;
         return;
     }
-    struct gr_http_conn *conn = *ctx;
+    struct gr_httpd_conn *conn = *ctx;
     linger_when_needed(http, conn);
     http->fat -= conn->fat ? 1 : 0;
     unlink_conn(conn);
@@ -226,27 +226,27 @@ void gr_http_notify(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_Co
 
 /* ---- ending ---- */
 
-static void end(struct gr_http_conn *conn)
+static void end(struct gr_httpd_conn *conn)
 {
     conn->expired = true;
     (void)shutdown(conn->fd, SHUT_RDWR); /* the library sees the end of the stream and cleans up */
 }
 
 /* Between requests, and nothing on the way. */
-static bool waits_for_nothing(const struct gr_http *http, const struct gr_http_conn *c)
+static bool waits_for_nothing(const struct gr_httpd *http, const struct gr_httpd_conn *c)
 {
     int unread = 0;
-    return c->phase == GR_HTTP_IDLE && !c->expired && c->head_ms == 0 &&
-           gr_http_received(http, c->fd) <= c->base_bytes && (ioctl(c->fd, SIOCINQ, &unread) != 0 || unread == 0);
+    return c->phase == GR_HTTPD_IDLE && !c->expired && c->head_ms == 0 &&
+           gr_httpd_received(http, c->fd) <= c->base_bytes && (ioctl(c->fd, SIOCINQ, &unread) != 0 || unread == 0);
 }
 
 /* ---- accepting ---- */
 
-static void refuse_client(struct gr_http *http, int fd)
+static void refuse_client(struct gr_httpd *http, int fd)
 {
-    const struct gr_http_refusal why = {503, "busy", "too many connections, try again later"};
-    gr_http_warn(http, "too many connections: new clients are refused");
-    if (gr_http_refuse_raw(http, fd, &why)) {
+    const struct gr_httpd_refusal why = {503, "busy", "too many connections, try again later"};
+    gr_httpd_warn(http, "too many connections: new clients are refused");
+    if (gr_httpd_refuse_raw(http, fd, &why)) {
         linger_add(http, fd);
     } else {
         (void)close(fd);
@@ -255,16 +255,16 @@ static void refuse_client(struct gr_http *http, int fd)
 
 /* No descriptor is left: without one the client would stay in the queue and wake us for ever. The spare one is given up for a moment, so that
  * the client can be accepted and sent away. */
-static bool refuse_without_descriptors(struct gr_http *http)
+static bool refuse_without_descriptors(struct gr_httpd *http)
 {
-    const struct gr_http_refusal why = {503, "busy", "too many connections, try again later"};
+    const struct gr_httpd_refusal why = {503, "busy", "too many connections, try again later"};
     int fd = -1;
-    gr_http_warn(http, "no file descriptors left: new clients are refused");
+    gr_httpd_warn(http, "no file descriptors left: new clients are refused");
     if (http->spare_fd >= 0) {
         (void)close(http->spare_fd);
         fd = accept4(http->cfg.listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            (void)gr_http_refuse_raw(http, fd, &why);
+            (void)gr_httpd_refuse_raw(http, fd, &why);
             (void)shutdown(fd, SHUT_WR);
             (void)discard(http, fd);
             (void)close(fd);
@@ -276,10 +276,10 @@ static bool refuse_without_descriptors(struct gr_http *http)
 
 /* Ends the connection that has been silent for longest, so that leaked ones do not lock out who has something to ask, health probes
  * first. */
-static void make_room(struct gr_http *http)
+static void make_room(struct gr_httpd *http)
 {
-    struct gr_http_conn *oldest = NULL;
-    for (struct gr_http_conn *c = http->ring.next; c != &http->ring; c = c->next) {
+    struct gr_httpd_conn *oldest = NULL;
+    for (struct gr_httpd_conn *c = http->ring.next; c != &http->ring; c = c->next) {
         if (waits_for_nothing(http, c) && (oldest == NULL || c->since_ms < oldest->since_ms)) {
             oldest = c;
         }
@@ -290,14 +290,14 @@ static void make_room(struct gr_http *http)
     }
 }
 
-static void pause_accepting(struct gr_http *http)
+static void pause_accepting(struct gr_httpd *http)
 {
     (void)epoll_ctl(http->epoll_fd, EPOLL_CTL_DEL, http->cfg.listen_fd, NULL);
     http->accept_again_ms = gr_clock_ms() + 100;
 }
 
 /* Takes what waits, a bounded number a turn. */
-void gr_http_accept(struct gr_http *http)
+void gr_httpd_accept(struct gr_httpd *http)
 {
     for (int i = 0; i < ACCEPTS_A_TURN && http->listening; i++) {
         struct sockaddr_storage addr = {0};
@@ -323,7 +323,7 @@ void gr_http_accept(struct gr_http *http)
         } else if (errno == EAGAIN) {
             return;
         } else if (errno != ECONNABORTED && errno != EINTR && errno != EPROTO) {
-            gr_http_warn(http, "the system accepts no connection now");
+            gr_httpd_warn(http, "the system accepts no connection now");
             pause_accepting(http);
             return;
         }
@@ -333,9 +333,9 @@ void gr_http_accept(struct gr_http *http)
 /* ---- memory of idle connections ---- */
 
 /* The method is the first text of a request, and the library's buffer begins with it when nothing stood before it. Only a whole mapping starts at
- * a page, so an address inside one is never taken for its start unless the text lies there by chance; gr_http.pool_bytes is 0 for
+ * a page, so an address inside one is never taken for its start unless the text lies there by chance; gr_httpd.pool_bytes is 0 for
  * versions of the library whose layout was not looked at. */
-void gr_http_learn_pool(struct gr_http_conn *conn, struct gr_http *http, const char *first_byte)
+void gr_httpd_learn_pool(struct gr_httpd_conn *conn, struct gr_httpd *http, const char *first_byte)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     if (conn->pool == NULL && http->pool_bytes > 0 && (uintptr_t)first_byte % page == 0) {
@@ -352,7 +352,7 @@ static bool all_zero(const char *p, size_t n) { return p[0] == 0 && memcmp(p, p 
 
 /* After each request the library fills its 40 KiB with zeros, which costs 80 MB for 2,000 idle clients. A page of zeros that is given
  * back reads as zeros again, so nobody can tell the difference. */
-static void trim(struct gr_http *http, struct gr_http_conn *conn)
+static void trim(struct gr_httpd *http, struct gr_httpd_conn *conn)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     for (size_t at = 0, zeros = 0; at <= http->pool_bytes; at += page) {
@@ -370,17 +370,17 @@ static void trim(struct gr_http *http, struct gr_http_conn *conn)
 /* ---- time limits ---- */
 
 /* The library misses an end that arrives together with the last bytes: one edge of epoll for both, and it stops reading at a short read. */
-static bool client_ended(const struct gr_http_conn *conn)
+static bool client_ended(const struct gr_httpd_conn *conn)
 {
     struct pollfd p = {.fd = conn->fd, .events = POLLRDHUP};
     int unread = 0;
     return poll(&p, 1, 0) == 1 && (ioctl(conn->fd, SIOCINQ, &unread) != 0 || unread == 0);
 }
 
-static void check_idle(struct gr_http *http, struct gr_http_conn *conn, double now)
+static void check_idle(struct gr_httpd *http, struct gr_httpd_conn *conn, double now)
 {
-    const struct gr_http_limits *l = &http->cfg.limits;
-    const uint64_t bytes = gr_http_received(http, conn->fd);
+    const struct gr_httpd_limits *l = &http->cfg.limits;
+    const uint64_t bytes = gr_httpd_received(http, conn->fd);
     if (conn->head_ms == 0 && bytes > conn->base_bytes) {
         conn->head_ms = now;
     }
@@ -393,13 +393,13 @@ static void check_idle(struct gr_http *http, struct gr_http_conn *conn, double n
     }
 }
 
-static void check_body(struct gr_http *http, struct gr_http_conn *conn, double now)
+static void check_body(struct gr_httpd *http, struct gr_httpd_conn *conn, double now)
 {
-    const struct gr_http_refusal why = {408, "request_timeout", "the body did not arrive in time"};
+    const struct gr_httpd_refusal why = {408, "request_timeout", "the body did not arrive in time"};
     const double late = now - conn->since_ms - http->cfg.limits.body_s * 1000;
     if (late > 0 && !conn->expired) {
         conn->expired = true; /* whatever comes now ends it */
-        const bool told = gr_http_refuse_raw(http, conn->fd, &why);
+        const bool told = gr_httpd_refuse_raw(http, conn->fd, &why);
         (void)shutdown(conn->fd, told ? SHUT_WR : SHUT_RDWR);
         if (told && conn->request != NULL) {
             conn->request->sent_raw = true;
@@ -409,39 +409,39 @@ static void check_body(struct gr_http *http, struct gr_http_conn *conn, double n
     }
 }
 
-static void check(struct gr_http *http, struct gr_http_conn *conn, double now)
+static void check(struct gr_httpd *http, struct gr_httpd_conn *conn, double now)
 {
     switch (conn->phase) {
-    case GR_HTTP_IDLE:
+    case GR_HTTPD_IDLE:
         check_idle(http, conn, now);
         break;
-    case GR_HTTP_BODY:
+    case GR_HTTPD_BODY:
         check_body(http, conn, now);
         break;
-    case GR_HTTP_SEND: /* the client does not read its reply */
+    case GR_HTTPD_SEND: /* the client does not read its reply */
         if (now - conn->since_ms > http->cfg.limits.body_s * 1000) {
             end(conn);
         }
         break;
-    case GR_HTTP_KEPT:
+    case GR_HTTPD_KEPT:
         break;
     }
 }
 
 /* Closes the connections that wait for nothing. One with bytes on the way gets its reply first. */
-void gr_http_close_idle(struct gr_http *http)
+void gr_httpd_close_idle(struct gr_httpd *http)
 {
-    for (struct gr_http_conn *c = http->ring.next; c != &http->ring; c = c->next) {
+    for (struct gr_httpd_conn *c = http->ring.next; c != &http->ring; c = c->next) {
         if (waits_for_nothing(http, c)) {
             end(c);
         }
     }
 }
 
-void gr_http_sweep(struct gr_http *http, double now)
+void gr_httpd_sweep(struct gr_httpd *http, double now)
 {
     if (http->accept_again_ms > 0 && now >= http->accept_again_ms) {
-        struct epoll_event event = {.events = EPOLLIN, .data.u64 = GR_HTTP_SRC_LISTEN};
+        struct epoll_event event = {.events = EPOLLIN, .data.u64 = GR_HTTPD_SRC_LISTEN};
         http->accept_again_ms = 0;
         if (http->listening) {
             (void)epoll_ctl(http->epoll_fd, EPOLL_CTL_ADD, http->cfg.listen_fd, &event);
@@ -453,18 +453,18 @@ void gr_http_sweep(struct gr_http *http, double now)
     const int all = atomic_load(&http->connections), most = http->fat > FAT_MAX ? HURRY_BATCH : SWEEP_BATCH;
     const int n = all < most ? all : most;
     for (int i = 0; i < n; i++) {
-        struct gr_http_conn *conn = http->ring.next;
+        struct gr_httpd_conn *conn = http->ring.next;
         unlink_conn(conn);
         append_conn(http, conn);
         check(http, conn, now);
     }
-    for (int i = 0; i < GR_HTTP_LINGER && http->n_linger > 0; i++) {
+    for (int i = 0; i < GR_HTTPD_LINGER && http->n_linger > 0; i++) {
         if (http->linger[i].fd >= 0 && (now > http->linger[i].end_ms || now > http->linger[i].quiet_ms)) {
             linger_close(http, i);
         }
     }
     if (http->drain_seen) {
-        gr_http_close_idle(http);
+        gr_httpd_close_idle(http);
     }
     http->next_sweep_ms =
         now + (http->fat > FAT_MAX ? HURRY_MS : http->sweep_ms * (all > SWEEP_BATCH ? (double)SWEEP_BATCH / all : 1));

@@ -9,20 +9,21 @@
 #include "base/clock.h"
 #include "server/http_conn.h"
 
-_Thread_local struct gr_http_request *gr_http_current;
+_Thread_local struct gr_httpd_request *gr_httpd_current;
 
-static enum gr_http_method method_of(const char *name)
+static enum gr_httpd_method method_of(const char *name)
 {
     static const struct {
         const char *name;
-        enum gr_http_method method;
-    } known[] = {{"GET", GR_HTTP_GET}, {"HEAD", GR_HTTP_HEAD}, {"POST", GR_HTTP_POST}, {"OPTIONS", GR_HTTP_OPTIONS}};
+        enum gr_httpd_method method;
+    } known[] = {
+        {"GET", GR_HTTPD_GET}, {"HEAD", GR_HTTPD_HEAD}, {"POST", GR_HTTPD_POST}, {"OPTIONS", GR_HTTPD_OPTIONS}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(name, known[i].name) == 0) {
             return known[i].method;
         }
     }
-    return GR_HTTP_OTHER;
+    return GR_HTTPD_OTHER;
 }
 
 /* "http://host:1/info" and "/info" are the same to an origin server (RFC 9112 3.2.2). */
@@ -35,11 +36,11 @@ static const char *path_of(const char *url)
     return slash != NULL ? slash : "/";
 }
 
-static struct gr_http_request *new_request(struct gr_http *http, struct MHD_Connection *c, const char *url,
-                                           const char *method)
+static struct gr_httpd_request *new_request(struct gr_httpd *http, struct MHD_Connection *c, const char *url,
+                                            const char *method)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct gr_http_request *r = calloc(1, sizeof *r);
+    struct gr_httpd_request *r = calloc(1, sizeof *r);
     if (r == NULL || (r->path = strdup(path_of(url))) == NULL) {
         free(r);
         return NULL;
@@ -55,32 +56,32 @@ static struct gr_http_request *new_request(struct gr_http *http, struct MHD_Conn
     r->conn->request = r;
     r->conn->finished = false;
     r->conn->in_head = false;
-    gr_http_learn_pool(r->conn, http, method);
+    gr_httpd_learn_pool(r->conn, http, method);
     return r;
 }
 
-static void call_back(struct gr_http_request *r, void (*fn)(void *user, struct gr_http_request *r))
+static void call_back(struct gr_httpd_request *r, void (*fn)(void *user, struct gr_httpd_request *r))
 {
-    gr_http_current = r;
+    gr_httpd_current = r;
     fn(r->http->cfg.on.user, r);
-    gr_http_current = NULL;
+    gr_httpd_current = NULL;
 }
 
-static enum MHD_Result head_done(struct gr_http *http, struct MHD_Connection *c, const char *url, const char *method,
+static enum MHD_Result head_done(struct gr_httpd *http, struct MHD_Connection *c, const char *url, const char *method,
                                  const char *version, void **ctx)
 {
-    struct gr_http_request *r = new_request(http, c, url, method);
+    struct gr_httpd_request *r = new_request(http, c, url, method);
     if (r == NULL) {
         return MHD_NO;
     }
     *ctx = r;
-    const struct gr_http_refusal why = gr_http_check_head(r, version);
+    const struct gr_httpd_refusal why = gr_httpd_check_head(r, version);
     if (why.status != 0) {
-        gr_http_refuse(r, &why);
+        gr_httpd_refuse(r, &why);
         r->early = true;
-        return gr_http_queue(r);
+        return gr_httpd_queue(r);
     }
-    gr_http_phase(r->conn, GR_HTTP_BODY);
+    gr_httpd_phase(r->conn, GR_HTTPD_BODY);
     r->seen = true;
     atomic_fetch_add(&http->open_requests, 1);
     call_back(r, http->cfg.on.on_head);
@@ -88,16 +89,16 @@ static enum MHD_Result head_done(struct gr_http *http, struct MHD_Connection *c,
         return MHD_YES;
     }
     /* The answer is known but a body follows. A small one is read to keep the connection; else the reply goes out and the connection ends. */
-    if (!r->close && !r->expects && !r->chunked && r->announced <= GR_HTTP_SWALLOW_BYTES) {
+    if (!r->close && !r->expects && !r->chunked && r->announced <= GR_HTTPD_SWALLOW_BYTES) {
         r->discard = true;
         return MHD_YES;
     }
     r->early = true;
-    return gr_http_queue(r);
+    return gr_httpd_queue(r);
 }
 
 /* Memory follows what was received: doubled, never beyond the announced length. */
-static bool grow_body(struct gr_http_request *r, size_t need)
+static bool grow_body(struct gr_httpd_request *r, size_t need)
 {
     if (need < r->body_cap) { /* one byte stays for the NUL */
         return true;
@@ -125,21 +126,21 @@ static bool grow_body(struct gr_http_request *r, size_t need)
 }
 
 /* In the middle of a body the library takes no response: we write it ourselves and close, or with TLS read on and answer at the end. */
-static enum MHD_Result refuse_in_body(struct gr_http_request *r, const struct gr_http_refusal *why)
+static enum MHD_Result refuse_in_body(struct gr_httpd_request *r, const struct gr_httpd_refusal *why)
 {
-    gr_http_release_body(r);
+    gr_httpd_release_body(r);
     r->discard = true;
     if (r->http->tls) {
-        gr_http_refuse(r, why);
+        gr_httpd_refuse(r, why);
         return MHD_YES;
     }
     r->early = true;
-    r->sent_raw = gr_http_refuse_raw(r->http, r->conn->fd, why);
+    r->sent_raw = gr_httpd_refuse_raw(r->http, r->conn->fd, why);
     atomic_store(&r->replied, true);
     return MHD_NO;
 }
 
-static enum MHD_Result body_piece(struct gr_http_request *r, const char *data, size_t *n)
+static enum MHD_Result body_piece(struct gr_httpd_request *r, const char *data, size_t *n)
 {
     const size_t got = *n;
     if (r->conn->expired) {
@@ -150,10 +151,11 @@ static enum MHD_Result body_piece(struct gr_http_request *r, const char *data, s
         return MHD_YES;
     }
     if (got > r->http->cfg.limits.body_bytes - r->body_len) {
-        return refuse_in_body(r, &(struct gr_http_refusal){413, "body_too_large", "the body is larger than the limit"});
+        return refuse_in_body(r,
+                              &(struct gr_httpd_refusal){413, "body_too_large", "the body is larger than the limit"});
     }
     if (!grow_body(r, r->body_len + got)) {
-        return refuse_in_body(r, &(struct gr_http_refusal){503, "busy", "no memory for another body now, try again"});
+        return refuse_in_body(r, &(struct gr_httpd_refusal){503, "busy", "no memory for another body now, try again"});
     }
     memcpy(r->body + r->body_len, data, got);
     r->body_len += got;
@@ -161,41 +163,41 @@ static enum MHD_Result body_piece(struct gr_http_request *r, const char *data, s
     return MHD_YES;
 }
 
-static enum MHD_Result request_done(struct gr_http_request *r)
+static enum MHD_Result request_done(struct gr_httpd_request *r)
 {
     if (r->conn->expired) {
         return MHD_NO;
     }
     if (r->sync || r->kept) {
-        return gr_http_queue(r);
+        return gr_httpd_queue(r);
     }
     call_back(r, r->http->cfg.on.on_body);
     if (r->sync) {
-        return gr_http_queue(r);
+        return gr_httpd_queue(r);
     }
     /* Another thread may have replied already: the request then waits in the ready list, which this thread reads later, so the
      * connection is always suspended before it is resumed. */
     r->kept = true;
-    gr_http_phase(r->conn, GR_HTTP_KEPT);
+    gr_httpd_phase(r->conn, GR_HTTPD_KEPT);
     MHD_suspend_connection(r->mhd);
     return MHD_YES;
 }
 
-enum MHD_Result gr_http_handle(void *cls, struct MHD_Connection *c, const char *url, const char *method,
-                               const char *version, const char *data, size_t *n, void **ctx)
+enum MHD_Result gr_httpd_handle(void *cls, struct MHD_Connection *c, const char *url, const char *method,
+                                const char *version, const char *data, size_t *n, void **ctx)
 {
-    struct gr_http_request *r = *ctx;
+    struct gr_httpd_request *r = *ctx;
     if (r == NULL) {
         return head_done(cls, c, url, method, version, ctx);
     }
     return *n > 0 ? body_piece(r, data, n) : request_done(r);
 }
 
-void gr_http_completed(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_RequestTerminationCode code)
+void gr_httpd_completed(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_RequestTerminationCode code)
 {
     (void)c;
-    struct gr_http *http = cls;
-    struct gr_http_request *r = *ctx;
+    struct gr_httpd *http = cls;
+    struct gr_httpd_request *r = *ctx;
     if (r == NULL) {
         return;
     }
@@ -203,8 +205,8 @@ void gr_http_completed(void *cls, struct MHD_Connection *c, void **ctx, enum MHD
     const bool sent = code == MHD_REQUEST_TERMINATED_COMPLETED_OK || r->sent_raw;
     r->conn->request = NULL;
     r->conn->finished = sent && !r->early;
-    gr_http_phase(r->conn, GR_HTTP_IDLE);
-    r->conn->base_bytes = gr_http_received(http, r->conn->fd);
+    gr_httpd_phase(r->conn, GR_HTTPD_IDLE);
+    r->conn->base_bytes = gr_httpd_received(http, r->conn->fd);
     if (r->seen) {
         http->cfg.on.on_end(http->cfg.on.user, r, sent);
     }
@@ -212,7 +214,7 @@ void gr_http_completed(void *cls, struct MHD_Connection *c, void **ctx, enum MHD
     if (r->response != NULL) {
         MHD_destroy_response(r->response);
     }
-    gr_http_release_body(r);
+    gr_httpd_release_body(r);
     free(r->path);
     free(r);
     if (seen && atomic_fetch_sub(&http->open_requests, 1) == 1) {

@@ -79,49 +79,49 @@ static bool read_length(const char *s, uint64_t *out)
     return true;
 }
 
-static struct gr_http_refusal check_framing(struct gr_http_request *r, const struct facts *f, const char *version)
+static struct gr_httpd_refusal check_framing(struct gr_httpd_request *r, const struct facts *f, const char *version)
 {
     if (f->n_bad > 0) {
-        return (struct gr_http_refusal){400, "bad_request", "a header line is malformed"};
+        return (struct gr_httpd_refusal){400, "bad_request", "a header line is malformed"};
     }
     if (f->n_host > 1) {
-        return (struct gr_http_refusal){400, "bad_request", "several Host headers"};
+        return (struct gr_httpd_refusal){400, "bad_request", "several Host headers"};
     }
     if (f->n_length > 1) {
-        return (struct gr_http_refusal){400, "bad_request", "several Content-Length headers"};
+        return (struct gr_httpd_refusal){400, "bad_request", "several Content-Length headers"};
     }
     if (f->n_coding > 0 && f->n_length > 0) {
-        return (struct gr_http_refusal){400, "bad_request", "Content-Length together with Transfer-Encoding"};
+        return (struct gr_httpd_refusal){400, "bad_request", "Content-Length together with Transfer-Encoding"};
     }
     if (f->n_coding > 0) {
         r->has_body = r->chunked = true;
         if (f->n_coding > 1 || strcasecmp(f->coding, "chunked") != 0 || strcmp(version, "HTTP/1.0") == 0) {
-            return (struct gr_http_refusal){400, "bad_request", "the only Transfer-Encoding is chunked, in HTTP/1.1"};
+            return (struct gr_httpd_refusal){400, "bad_request", "the only Transfer-Encoding is chunked, in HTTP/1.1"};
         }
     }
     if (f->n_length > 0 && !read_length(f->length, &r->announced)) {
         r->has_body = true;
-        return (struct gr_http_refusal){400, "bad_request", "Content-Length is no number of bytes"};
+        return (struct gr_httpd_refusal){400, "bad_request", "Content-Length is no number of bytes"};
     }
     r->has_body = r->has_body || r->announced > 0;
-    return (struct gr_http_refusal){0};
+    return (struct gr_httpd_refusal){0};
 }
 
-struct gr_http_refusal gr_http_check_head(struct gr_http_request *r, const char *version)
+struct gr_httpd_refusal gr_httpd_check_head(struct gr_httpd_request *r, const char *version)
 {
     struct facts f = {0};
     (void)MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, look, &f);
     r->expects = f.expect != NULL && strcasecmp(f.expect, "100-continue") == 0;
-    struct gr_http_refusal why = check_framing(r, &f, version);
+    struct gr_httpd_refusal why = check_framing(r, &f, version);
     if (why.status != 0) {
         return why;
     }
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(r->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     if (info != NULL && info->header_size > r->http->cfg.limits.head_bytes) {
-        return (struct gr_http_refusal){431, "head_too_large", "request line and headers are larger than the limit"};
+        return (struct gr_httpd_refusal){431, "head_too_large", "request line and headers are larger than the limit"};
     }
     if (r->announced > r->http->cfg.limits.body_bytes) {
-        return (struct gr_http_refusal){413, "body_too_large", "the body is larger than the limit"};
+        return (struct gr_httpd_refusal){413, "body_too_large", "the body is larger than the limit"};
     }
-    return (struct gr_http_refusal){0};
+    return (struct gr_httpd_refusal){0};
 }

@@ -35,7 +35,7 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
 }
 
 /* Takes body->data. NULL when memory is refused. */
-static struct MHD_Response *make_response(const struct gr_http_reply *reply, struct gr_buf *body)
+static struct MHD_Response *make_response(const struct gr_httpd_reply *reply, struct gr_buf *body)
 {
     static char nothing[1];
     struct gr_buf none = {0};
@@ -68,7 +68,7 @@ static struct MHD_Response *make_response(const struct gr_http_reply *reply, str
     return response;
 }
 
-void gr_http_reply(struct gr_http_request *r, const struct gr_http_reply *reply, struct gr_buf *body)
+void gr_httpd_reply(struct gr_httpd_request *r, const struct gr_httpd_reply *reply, struct gr_buf *body)
 {
     if (atomic_exchange(&r->replied, true)) { /* a second reply is our own mistake, and harmless */
         if (body != NULL) {
@@ -79,11 +79,11 @@ void gr_http_reply(struct gr_http_request *r, const struct gr_http_reply *reply,
     r->response = make_response(reply, body);
     r->status = reply->status >= 200 && reply->status <= 599 ? reply->status : 500;
     r->close = reply->close;
-    if (r == gr_http_current) {
+    if (r == gr_httpd_current) {
         r->sync = true; /* the handler that called back goes on with it */
         return;
     }
-    struct gr_http *http = r->http;
+    struct gr_httpd *http = r->http;
     const uint64_t one = 1;
     (void)pthread_mutex_lock(&http->lock);
     r->next_ready = NULL;
@@ -93,22 +93,22 @@ void gr_http_reply(struct gr_http_request *r, const struct gr_http_reply *reply,
         http->ready_first = r;
     }
     http->ready_last = r;
-    /* Inside the lock: once it is open the network thread may end the request, and then gr_http_free close wake_fd. */
+    /* Inside the lock: once it is open the network thread may end the request, and then gr_httpd_free close wake_fd. */
     (void)!write(http->wake_fd, &one, sizeof one);
     (void)pthread_mutex_unlock(&http->lock);
 }
 
-static void tell_refused(const struct gr_http *http, const struct gr_http_refusal *why)
+static void tell_refused(const struct gr_httpd *http, const struct gr_httpd_refusal *why)
 {
     if (http->cfg.on.on_refused != NULL) {
         http->cfg.on.on_refused(http->cfg.on.user, why->status, why->message);
     }
 }
 
-void gr_http_refuse(struct gr_http_request *r, const struct gr_http_refusal *why)
+void gr_httpd_refuse(struct gr_httpd_request *r, const struct gr_httpd_refusal *why)
 {
-    const struct gr_http_header later = {"Retry-After", "1"};
-    struct gr_http_reply reply = {.status = why->status, .content_type = "application/json", .close = true};
+    const struct gr_httpd_header later = {"Retry-After", "1"};
+    struct gr_httpd_reply reply = {.status = why->status, .content_type = "application/json", .close = true};
     if (why->status == 503) {
         reply.headers = &later;
         reply.n_headers = 1;
@@ -123,7 +123,7 @@ void gr_http_refuse(struct gr_http_request *r, const struct gr_http_refusal *why
     tell_refused(r->http, why);
 }
 
-bool gr_http_refuse_raw(struct gr_http *http, int fd, const struct gr_http_refusal *why)
+bool gr_httpd_refuse_raw(struct gr_httpd *http, int fd, const struct gr_httpd_refusal *why)
 {
     if (http->tls) {
         return false;
@@ -143,18 +143,18 @@ bool gr_http_refuse_raw(struct gr_http *http, int fd, const struct gr_http_refus
 }
 
 /* Gives the reply to the library. MHD_NO closes the connection. */
-enum MHD_Result gr_http_queue(struct gr_http_request *r)
+enum MHD_Result gr_httpd_queue(struct gr_httpd_request *r)
 {
     struct MHD_Response *response = r->response;
     if (response == NULL) {
         return MHD_NO; /* no memory for it */
     }
     r->response = NULL;
-    gr_http_release_body(r);
+    gr_httpd_release_body(r);
     if (r->close || atomic_load(&r->http->draining)) {
         (void)MHD_add_response_header(response, "Connection", "close");
     }
-    gr_http_phase(r->conn, GR_HTTP_SEND);
+    gr_httpd_phase(r->conn, GR_HTTPD_SEND);
     const enum MHD_Result done = MHD_queue_response(r->mhd, (unsigned)r->status, response);
     MHD_destroy_response(response); /* the library holds it as long as it is sent */
     return done;

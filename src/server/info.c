@@ -134,7 +134,7 @@ static void cache(struct gr_jw *w, const struct gr_info *info)
 
 static void limits(struct gr_jw *w, const struct gr_service_config *cfg, const struct gr_info *info)
 {
-    const struct gr_http_limits *l = &cfg->limits;
+    const struct gr_httpd_limits *l = &cfg->limits;
     gr_jw_put_object(w, "limits");
     gr_jw_put_int(w, "connections", l->connections);
     gr_jw_put_int(w, "head_bytes", (int64_t)l->head_bytes);

@@ -32,7 +32,7 @@ struct server {
     struct gr_service_config names;
     struct gr_listener listener;
     struct gr_service *service;
-    struct gr_http *http;
+    struct gr_httpd *http;
     struct gr_boot *boot;
     int signals, wake; /* signalfd, eventfd */
     sigset_t mask_before;
@@ -152,14 +152,14 @@ static enum gr_status start(struct server *s, struct gr_err *err)
     s->names.limits.connections = fit_connections(c->limits.connections);
     GR_TRY(gr_service_new(&s->names, &s->service, err));
     gr_service_on_fatal(s->service, wake_up, s);
-    struct gr_http_config http = {.listen_fd = s->listener.fd,
-                                  .inherited = s->listener.inherited,
-                                  .unix_socket = s->listener.is_unix,
-                                  .tls_cert = c->tls_cert,
-                                  .tls_key = c->tls_key,
-                                  .limits = s->names.limits,
-                                  .on = gr_service_callbacks(s->service)};
-    GR_TRY(gr_http_start(&http, &s->http, err));
+    struct gr_httpd_config http = {.listen_fd = s->listener.fd,
+                                   .inherited = s->listener.inherited,
+                                   .unix_socket = s->listener.is_unix,
+                                   .tls_cert = c->tls_cert,
+                                   .tls_key = c->tls_key,
+                                   .limits = s->names.limits,
+                                   .on = gr_service_callbacks(s->service)};
+    GR_TRY(gr_httpd_start(&http, &s->http, err));
     gr_service_set_http(s->service, s->http);
     return gr_boot_start(c, &s->names, s->service, wake_up, s, &s->boot, err);
 }
@@ -172,11 +172,12 @@ static bool drain(struct server *s, double seconds)
     double end = gr_clock_ms() + seconds * 1000.0;
     gr_notify(s->cfg->notify_socket, "STOPPING=1\nSTATUS=answering accepted requests");
     gr_service_drain(s->service);
-    gr_http_drain(s->http);
-    while (!gr_http_wait_idle(s->http, WAIT_STEP_MS) && gr_clock_ms() < end) {
+    gr_httpd_drain(s->http);
+    while (!gr_httpd_wait_idle(s->http, WAIT_STEP_MS) && gr_clock_ms() < end) {
         const char *again = next_signal(s);
         if (again != NULL) {
-            gr_log(GR_LOG_WARN, "%s again: ending now, requests unanswered: %d", again, gr_http_open_requests(s->http));
+            gr_log(GR_LOG_WARN, "%s again: ending now, requests unanswered: %d", again,
+                   gr_httpd_open_requests(s->http));
             return false;
         }
     }
@@ -191,16 +192,16 @@ static bool take_down(struct server *s)
         return false;
     }
     if (s->service != NULL) {
-        int left = s->http != NULL ? gr_http_open_requests(s->http) : 0;
+        int left = s->http != NULL ? gr_httpd_open_requests(s->http) : 0;
         if (left > 0) {
             gr_log(GR_LOG_WARN, "time is up: requests that get 503: %d", left);
         }
         gr_service_stop(s->service);
     }
     if (s->http != NULL) {
-        gr_http_drain(s->http);
-        (void)gr_http_wait_idle(s->http, REPLIES_END_MS);
-        gr_http_free(s->http);
+        gr_httpd_drain(s->http);
+        (void)gr_httpd_wait_idle(s->http, REPLIES_END_MS);
+        gr_httpd_free(s->http);
     }
     gr_service_free(s->service);
     gr_boot_free(s->boot);
@@ -250,7 +251,7 @@ enum gr_status gr_server_run(const struct gr_server_config *cfg, bool *unfinishe
         struct gr_err ignored;
         bool ready = gr_boot_done(s->boot, &boot_status, &ignored);
         gr_log(GR_LOG_INFO, "Shutting down (%s): requests open: %d, time for them: %g s", by,
-               gr_http_open_requests(s->http), cfg->drain_s);
+               gr_httpd_open_requests(s->http), cfg->drain_s);
         if (!drain(s, ready ? cfg->drain_s : 0.0)) {
             *unfinished = true; /* no time to free things in order */
             gr_listen_close(&s->listener);

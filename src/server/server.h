@@ -23,7 +23,7 @@ struct gr_server_config {
     struct gr_listen_config listen;
     const char *tls_cert, *tls_key; /* PEM text or NULL */
     const char *api_key, *cors_origin;
-    struct gr_http_limits limits;
+    struct gr_httpd_limits limits;
     int queue;
     double drain_s;
     int warmup_runs;

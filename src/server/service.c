@@ -111,17 +111,17 @@ static void on_refused(void *user, int status, const char *why)
     gr_log(GR_LOG_DEBUG, "refused %d: %s", status, why);
 }
 
-struct gr_http_callbacks gr_service_callbacks(struct gr_service *s)
+struct gr_httpd_callbacks gr_service_callbacks(struct gr_service *s)
 {
-    return (struct gr_http_callbacks){.on_head = gr_service_on_head,
-                                      .on_body = gr_service_on_body,
-                                      .on_end = gr_service_on_end,
-                                      .on_refused = on_refused,
-                                      .on_warning = on_warning,
-                                      .user = s};
+    return (struct gr_httpd_callbacks){.on_head = gr_service_on_head,
+                                       .on_body = gr_service_on_body,
+                                       .on_end = gr_service_on_end,
+                                       .on_refused = on_refused,
+                                       .on_warning = on_warning,
+                                       .user = s};
 }
 
-void gr_service_set_http(struct gr_service *s, struct gr_http *http) { atomic_store(&s->http, http); }
+void gr_service_set_http(struct gr_service *s, struct gr_httpd *http) { atomic_store(&s->http, http); }
 
 void gr_service_set_phase(struct gr_service *s, const char *text)
 {

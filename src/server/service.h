@@ -29,7 +29,7 @@ struct gr_service_config {
     const char *api_key;     /* NULL: none. Wanted on all routes but /health and /ready */
     const char *cors_origin; /* NULL: no CORS headers */
     int queue;               /* 8 */
-    struct gr_http_limits limits;
+    struct gr_httpd_limits limits;
 };
 
 /* What the start found out; see info.h. Borrowed until gr_service_free. */
@@ -46,9 +46,9 @@ struct gr_boot_facts {
 struct gr_service;
 enum gr_status gr_service_new(const struct gr_service_config *cfg, struct gr_service **out, struct gr_err *err);
 
-/* For gr_http_config: callbacks whose user is the service. */
-struct gr_http_callbacks gr_service_callbacks(struct gr_service *s);
-void gr_service_set_http(struct gr_service *s, struct gr_http *http); /* for metrics */
+/* For gr_httpd_config: callbacks whose user is the service. */
+struct gr_httpd_callbacks gr_service_callbacks(struct gr_service *s);
+void gr_service_set_http(struct gr_service *s, struct gr_httpd *http); /* for metrics */
 
 /* What the start is doing, shown by /ready ("pack weights 43 %"). Copied; any thread. */
 void gr_service_set_phase(struct gr_service *s, const char *text);
@@ -58,7 +58,7 @@ enum gr_status gr_service_ready(struct gr_service *s, const struct gr_boot_facts
 void gr_service_drain(struct gr_service *s);
 /* -> draining, and after its deadline: the running predict is cancelled and everything accepted is answered with 503. Returns when the threads have ended. */
 void gr_service_stop(struct gr_service *s);
-void gr_service_free(struct gr_service *s); /* after gr_http_free; NULL is allowed */
+void gr_service_free(struct gr_service *s); /* after gr_httpd_free; NULL is allowed */
 
 /* A predict failed with GR_ERR_DEVICE and the demo observation, run right after it, no longer gives the chunk of the start: the
  * engine is broken and the process should end with that code. *err has the reason. */

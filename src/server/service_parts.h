@@ -36,7 +36,7 @@ struct gr_service {
     struct gr_service_config cfg;
     struct gr_metrics *metrics;
     double started_ms;
-    _Atomic(struct gr_http *) http;
+    _Atomic(struct gr_httpd *) http;
     _Atomic int state;    /* enum gr_service_state */
     pthread_mutex_t lock; /* phase, fatal_err, on_fatal, encoded, spare */
     char phase[GR_PHASE_BYTES];
@@ -73,7 +73,7 @@ struct gr_service {
 
 struct gr_job {
     struct gr_service *service;
-    struct gr_http_request *http;
+    struct gr_httpd_request *http;
     enum gr_metric_route route;
     int status;       /* of the reply; 0: none yet */
     double body_ms;   /* clock when the body was complete */
@@ -86,8 +86,8 @@ struct gr_job {
 
 /* ---- service_routes.c: network thread ---- */
 
-void gr_service_on_head(void *user, struct gr_http_request *r);
-void gr_service_on_end(void *user, struct gr_http_request *r, bool sent);
+void gr_service_on_head(void *user, struct gr_httpd_request *r);
+void gr_service_on_end(void *user, struct gr_httpd_request *r, bool sent);
 
 /* The reply of a job, with the headers that every reply has; name: one header more, or NULL. Gives the job away. */
 void gr_service_send(struct gr_job *job, int status, const char *content_type, const char *name, const char *value,
@@ -97,7 +97,7 @@ void gr_service_error(struct gr_job *job, int status, const char *code, const ch
 
 /* ---- service_predict.c ---- */
 
-void gr_service_on_body(void *user, struct gr_http_request *r);
+void gr_service_on_body(void *user, struct gr_httpd_request *r);
 bool gr_service_full(const struct gr_service *s);
 int gr_service_waiting(const struct gr_service *s); /* accepted and not yet running */
 double gr_service_busy_s(const struct gr_service *s);

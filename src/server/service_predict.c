@@ -121,10 +121,10 @@ static void refuse_input(struct gr_job *job, int status, const struct gr_request
     refuse(job, status, why->code, text, why->field);
 }
 
-void gr_service_on_body(void *user, struct gr_http_request *r)
+void gr_service_on_body(void *user, struct gr_httpd_request *r)
 {
     struct gr_service *s = user;
-    struct gr_job *job = gr_http_user(r);
+    struct gr_job *job = gr_httpd_user(r);
     job->body_ms = gr_clock_ms();
     if (!take_place(s)) {
         refuse(job, 503, "queue_full", "the queue is full; try again", "");
@@ -165,7 +165,7 @@ static bool answer_failure(struct gr_job *job, enum gr_status status, const stru
 /* True when the job was answered because nobody needs its chunk any more, or nobody can compute it. */
 static bool answered_early(struct gr_service *s, struct gr_job *job)
 {
-    if (gr_http_gone(job->http)) {
+    if (gr_httpd_gone(job->http)) {
         gr_metrics_dropped(s->metrics);
         refuse(job, GR_CLIENT_GONE, "client_closed", "the client closed its side before the answer was ready", "");
     } else if (atomic_load(&s->broken)) {
@@ -238,9 +238,9 @@ static void take_in(struct gr_service *s, struct gr_job *job)
     struct gr_request_error why = {0};
     struct gr_err err = {0};
     size_t n;
-    const char *body = gr_http_body(job->http, &n);
+    const char *body = gr_httpd_body(job->http, &n);
     enum gr_status status = gr_request_parse(body, n, s->policy_info, s->ranges, &job->request, &why, &err);
-    gr_http_release_body(job->http);
+    gr_httpd_release_body(job->http);
     if (status != GR_OK) {
         refuse(job, gr_reply_http_status(status), why.code[0] != '\0' ? why.code : gr_status_name(status), err.msg,
                why.field);

@@ -26,19 +26,19 @@ static void send_reply(struct gr_job *job, int status, const char *content_type,
                        struct gr_buf *body, const struct gr_buf *text)
 {
     const char *origin = job->service->cfg.cors_origin;
-    struct gr_http_header headers[HEADERS_MAX];
+    struct gr_httpd_header headers[HEADERS_MAX];
     int n = 0;
     if (name != NULL) {
-        headers[n++] = (struct gr_http_header){name, value};
+        headers[n++] = (struct gr_httpd_header){name, value};
     }
     if (origin != NULL) {
-        headers[n++] = (struct gr_http_header){"Access-Control-Allow-Origin", origin};
-        headers[n++] = (struct gr_http_header){"Vary", "Origin"};
-        if (gr_http_method(job->http) == GR_HTTP_OPTIONS) {
-            headers[n++] = (struct gr_http_header){"Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS"};
+        headers[n++] = (struct gr_httpd_header){"Access-Control-Allow-Origin", origin};
+        headers[n++] = (struct gr_httpd_header){"Vary", "Origin"};
+        if (gr_httpd_method(job->http) == GR_HTTPD_OPTIONS) {
+            headers[n++] = (struct gr_httpd_header){"Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS"};
             headers[n++] =
-                (struct gr_http_header){"Access-Control-Allow-Headers", "Authorization, Content-Type, X-API-Key"};
-            headers[n++] = (struct gr_http_header){"Access-Control-Max-Age", "600"};
+                (struct gr_httpd_header){"Access-Control-Allow-Headers", "Authorization, Content-Type, X-API-Key"};
+            headers[n++] = (struct gr_httpd_header){"Access-Control-Max-Age", "600"};
         }
     }
     if (body != NULL && body->failed) { /* no memory for the text: the status must do */
@@ -49,13 +49,13 @@ static void send_reply(struct gr_job *job, int status, const char *content_type,
     }
     job->status = status;
     /* 499 is for our books only; a client that has gone reads nothing. What follows a body without a length is anybody's guess. */
-    const struct gr_http_reply reply = {.status = status == GR_CLIENT_GONE ? 503 : status,
-                                        .content_type = content_type,
-                                        .headers = headers,
-                                        .n_headers = n,
-                                        .text = text,
-                                        .close = status == GR_CLIENT_GONE || status == 411};
-    gr_http_reply(job->http, &reply, body);
+    const struct gr_httpd_reply reply = {.status = status == GR_CLIENT_GONE ? 503 : status,
+                                         .content_type = content_type,
+                                         .headers = headers,
+                                         .n_headers = n,
+                                         .text = text,
+                                         .close = status == GR_CLIENT_GONE || status == 411};
+    gr_httpd_reply(job->http, &reply, body);
 }
 
 void gr_service_send(struct gr_job *job, int status, const char *content_type, const char *name, const char *value,
@@ -159,15 +159,15 @@ static void get_models(struct gr_job *job)
 static void get_metrics(struct gr_job *job)
 {
     struct gr_service *s = job->service;
-    struct gr_http *http = atomic_load(&s->http);
+    struct gr_httpd *http = atomic_load(&s->http);
     const bool open = atomic_load(&s->have_texts);
     const double busy_s = gr_service_busy_s(s);
     const struct gr_metrics_now now = {.state = gr_service_state_name(s),
                                        .queue_depth = gr_service_waiting(s),
                                        .queue_capacity = s->cfg.queue,
                                        .busy = busy_s > 0,
-                                       .open_requests = http != NULL ? gr_http_open_requests(http) : 0,
-                                       .connections = http != NULL ? gr_http_connections(http) : 0,
+                                       .open_requests = http != NULL ? gr_httpd_open_requests(http) : 0,
+                                       .connections = http != NULL ? gr_httpd_connections(http) : 0,
                                        .busy_s = busy_s,
                                        .version = gr_version(),
                                        .model = s->cfg.model,
@@ -238,14 +238,14 @@ static bool same_secret(const char *given, const char *secret)
 static const char *key_fault(const struct gr_job *job)
 {
     static const char wrong[] = "the key of this request is not this server's";
-    const char *secret = job->service->cfg.api_key, *given = gr_http_header(job->http, "X-API-Key");
+    const char *secret = job->service->cfg.api_key, *given = gr_httpd_header(job->http, "X-API-Key");
     if (secret == NULL) {
         return NULL;
     }
     if (given != NULL) {
         return same_secret(given, secret) ? NULL : wrong;
     }
-    given = gr_http_header(job->http, "Authorization");
+    given = gr_httpd_header(job->http, "Authorization");
     if (given == NULL || strncasecmp(given, "Bearer ", 7) != 0) {
         return "this server wants its API key: Authorization: Bearer KEY";
     }
@@ -271,11 +271,12 @@ static bool is_json_type(const char *type)
 static bool predict_refused(struct gr_job *job)
 {
     struct gr_service *s = job->service;
-    const char *coding = gr_http_header(job->http, "Content-Encoding");
-    if (gr_http_header(job->http, "Content-Length") == NULL && gr_http_header(job->http, "Transfer-Encoding") == NULL) {
+    const char *coding = gr_httpd_header(job->http, "Content-Encoding");
+    if (gr_httpd_header(job->http, "Content-Length") == NULL &&
+        gr_httpd_header(job->http, "Transfer-Encoding") == NULL) {
         gr_service_error(job, 411, "length_required", "the request needs Content-Length or Transfer-Encoding: chunked",
                          "");
-    } else if (!is_json_type(gr_http_header(job->http, "Content-Type"))) {
+    } else if (!is_json_type(gr_httpd_header(job->http, "Content-Type"))) {
         gr_service_error(job, 415, "unsupported_media_type",
                          "the body must be JSON: send Content-Type: application/json (curl: -H 'Content-Type: "
                          "application/json')",
@@ -301,11 +302,11 @@ static bool predict_refused(struct gr_job *job)
 static void dispatch(struct gr_job *job)
 {
     const struct route *route = job->route != GR_ROUTE_OTHER ? &routes[job->route] : NULL;
-    const enum gr_http_method method = gr_http_method(job->http);
+    const enum gr_httpd_method method = gr_httpd_method(job->http);
     const char *fault = route == NULL || !route->open ? key_fault(job) : NULL;
-    const bool is_get = method == GR_HTTP_GET || method == GR_HTTP_HEAD;
+    const bool is_get = method == GR_HTTPD_GET || method == GR_HTTPD_HEAD;
     const char *allow = route == NULL || route->get != NULL ? get_methods : post_methods;
-    if (method == GR_HTTP_OPTIONS && (route != NULL || strcmp(gr_http_path(job->http), "*") == 0)) {
+    if (method == GR_HTTPD_OPTIONS && (route != NULL || strcmp(gr_httpd_path(job->http), "*") == 0)) {
         gr_service_send(job, 204, NULL, "Allow", route == NULL ? "GET, HEAD, POST, OPTIONS" : allow, NULL);
     } else if (fault != NULL) {
         send_error(job, 401, "unauthorized", fault, "", "WWW-Authenticate", "Bearer realm=\"gr00t\"");
@@ -314,7 +315,7 @@ static void dispatch(struct gr_job *job)
                          "no such path; there are /health /ready /info /demo /v1/models /predict /metrics "
                          "/openapi.json",
                          "");
-    } else if (route->get != NULL ? !is_get : method != GR_HTTP_POST) {
+    } else if (route->get != NULL ? !is_get : method != GR_HTTPD_POST) {
         send_error(job, 405, "method_not_allowed",
                    route->get != NULL ? "this path answers GET and HEAD" : "this path answers POST", "", "Allow",
                    allow);
@@ -325,19 +326,19 @@ static void dispatch(struct gr_job *job)
     }
 }
 
-void gr_service_on_head(void *user, struct gr_http_request *r)
+void gr_service_on_head(void *user, struct gr_httpd_request *r)
 {
     struct gr_job *job = calloc(1, sizeof *job);
     if (job == NULL) {
-        const struct gr_http_reply reply = {.status = 503, .close = true};
-        gr_http_set_user(r, NULL);
-        gr_http_reply(r, &reply, NULL);
+        const struct gr_httpd_reply reply = {.status = 503, .close = true};
+        gr_httpd_set_user(r, NULL);
+        gr_httpd_reply(r, &reply, NULL);
         return;
     }
     job->service = user;
     job->http = r;
-    job->route = find_route(gr_http_path(r));
-    gr_http_set_user(r, job);
+    job->route = find_route(gr_httpd_path(r));
+    gr_httpd_set_user(r, job);
     dispatch(job);
 }
 
@@ -356,14 +357,14 @@ static bool name_refusal(struct gr_service *s, int *since)
     return true;
 }
 
-void gr_service_on_end(void *user, struct gr_http_request *r, bool sent)
+void gr_service_on_end(void *user, struct gr_httpd_request *r, bool sent)
 {
     struct gr_service *s = user;
-    struct gr_job *job = gr_http_user(r);
+    struct gr_job *job = gr_httpd_user(r);
     if (job == NULL) {
         return;
     }
-    const double ms = gr_clock_ms() - gr_http_arrived_ms(r);
+    const double ms = gr_clock_ms() - gr_httpd_arrived_ms(r);
     if (job->status == 0 && sent) { /* HTTP refused its body, and has told on_refused */
         free(job);
         return;
@@ -379,7 +380,8 @@ void gr_service_on_end(void *user, struct gr_http_request *r, bool sent)
         snprintf(more, sizeof more, " (%d more 503 since the last line)", since);
     }
     gr_metrics_request(s->metrics, job->route, status, ms);
-    gr_log(failed ? GR_LOG_WARN : GR_LOG_DEBUG, "%s %s %s %d %.1f ms%s%s%s%s", gr_http_peer(r), gr_http_method_name(r),
-           gr_http_path(r), status, ms, sent ? "" : ", not sent", note[0] != '\0' ? ": " : "", note, more);
+    gr_log(failed ? GR_LOG_WARN : GR_LOG_DEBUG, "%s %s %s %d %.1f ms%s%s%s%s", gr_httpd_peer(r),
+           gr_httpd_method_name(r), gr_httpd_path(r), status, ms, sent ? "" : ", not sent", note[0] != '\0' ? ": " : "",
+           note, more);
     free(job);
 }

@@ -234,6 +234,18 @@ def video(doc, **changes):
 
 
 @test
+def a_letterbox_that_the_snapshot_does_not_want_is_a_warning():
+    def wants(value):
+        return edit_json(lambda d: d["processor_kwargs"].update(letter_box_transform=value))
+    equal(done(predict(model=snapshot("boxed", processor_config__json=wants(True)))).err, "")
+    run = done(predict("--json", model=snapshot("unboxed", processor_config__json=wants(False))))
+    equal(run.err.count("\n"), 1, run.err)
+    contains(run.err, "gr00t: warning: processor_config.json: processor_kwargs.letter_box_transform is not true, but frames that are not square are padded")
+    equal(actions(run), actions(predict("--json")))
+    fails(predict(model=snapshot("odd-box", processor_config__json=wants("no"))), 4, "processor_kwargs.letter_box_transform")
+
+
+@test
 def several_cameras_and_frames_are_matched_by_name_and_time():
     two = snapshot("two", processor_config__json=edit_json(lambda d: video(d, modality_keys=["left_eye", "right_eye"])))
     a, b = write("left.png", png(100, 80)), write("right.png", png(80, 100))
@@ -681,6 +693,18 @@ def the_tokenizer_is_found_in_order():
     os.makedirs(os.path.join(TMP, "xdg", "huggingface"))
     os.symlink(hub, os.path.join(TMP, "xdg", "huggingface", "hub"))
     done(predict(model=bare, env={"XDG_CACHE_HOME": os.path.join(TMP, "xdg")}))
+
+
+@test
+def names_that_no_repository_has_are_usage_mistakes_before_the_cache_is_looked_at():
+    env = {"HF_HUB_CACHE": os.path.join(TMP, "no-such-hub")}
+    cases = [(("org/name", "--revision", r), 2, "is no commit, branch or tag name") for r in ("main/", "a//b", "../x", "r" * 200)]
+    cases += [((name,), 4, f"{name}: no such folder") for name in ("a--b/c", "org/na..me")]  # no repositories, so folders
+    cases += [(("org/name",), 4, "org/name @ main is not in the Hub cache")]
+    for args, code, says in cases:
+        run = gr00t("serve", "--hf-model", *args, env=env)
+        equal(run.code, code, f"{args}: {run.err}")
+        contains(run.err, says)
 
 
 @test

@@ -230,7 +230,7 @@ def routes_are_those_of_the_server():
 def error_codes_are_those_of_the_server():
     """A code is a literal behind a status, in the call that refuses."""
     at_status = r'(?:GR_ERR_[A-Z]+|\b[45]\d\d|http_status|status), *(?:[a-z_]+ \? "([a-z0-9_]+)" : )?"([a-z0-9_]+)"'
-    refuse = r"(?:REFUSE|gr_refuse|gr_service_error|send_error|refuse|gr_http_refusal)\b[^;]{0,60}?" + at_status
+    refuse = r"(?:REFUSE|gr_refuse|gr_service_error|send_error|refuse|gr_httpd_refusal)\b[^;]{0,60}?" + at_status
     served = {code for m in re.finditer(refuse, server_sources(), re.S) for code in m.groups() if code}
     table = API[API.index("| status | `code` |"): API.index("## Limits")]
     written = {code for row in re.findall(r"^\| \d+ \| ([^|]*) \|", table, re.M) for code in re.findall(r"`([a-z0-9_]+)`", row)}

@@ -3,7 +3,7 @@
 """A container engine's command line without containers: `run` starts GR00T_STAND_IN_BIN with the words and variables that the image would get, the
 mounts taken back to the folders of this machine. State in ENGINE_DIR: calls.jsonl, images/, containers/NAME.json.
 
-Called as docker or podman. ENGINE_FAULT: "kill" (stop ends with 137), "refuse" (run fails), "silent" (nothing works), "interrupt" (the caller gets a
+Called as docker or podman. ENGINE_FAULT: "kill" (stop ends with 137), "oom" (what `run` starts is killed for its memory), "refuse" (run fails), "silent" (nothing works), "interrupt" (the caller gets a
 SIGINT while it asks).
 """
 import json
@@ -48,7 +48,7 @@ def image_file(ref):
 
 
 def run(args):
-    env, mounts, name, i = {}, {}, "", 0
+    env, mounts, labels, devices, host, name, i = {}, {}, {}, [], "", "", 0
     while args[i].startswith("--"):
         if args[i] in ("--detach", "--rm"):
             i += 1
@@ -60,6 +60,12 @@ def run(args):
             env.update([value.split("=", 1)] if "=" in value else [(value, os.environ[value])])
         elif args[i] == "--volume":
             mounts.update([reversed(value.rsplit(":", 1))])
+        elif args[i] == "--label":
+            labels.update([value.split("=", 1)])
+        elif args[i] == "--device":
+            devices.append(value.split(":")[0])
+        elif args[i] == "--publish":
+            host = value.rsplit(":", 2)[0] if value.count(":") > 1 else "0.0.0.0"
         elif args[i] == "--entrypoint":
             return 0  # tt-smi
         i += 2
@@ -77,7 +83,12 @@ def run(args):
     with open(path("logs", name), "wb") as log:
         p = subprocess.Popen([os.environ["GR00T_STAND_IN_BIN"], *words], env={"HOME": DIR, "PATH": "/usr/bin:/bin", **env},
                              stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-    save_state(name, {"pid": p.pid, "code": 0, "port": words[words.index("--port") + 1]})
+    state = {"pid": p.pid, "code": 0, "port": words[words.index("--port") + 1], "host": host, "labels": labels, "devices": devices, "image": args[i]}
+    if FAULT == "oom":
+        p.kill()
+        p.wait()
+        state["code"] = 137
+    save_state(name, state)
     print("0123456789abcdef")
     return 0
 
@@ -103,6 +114,14 @@ def logs(args):
             if not piece and (not follow or not alive):
                 return
             time.sleep(0.01)
+
+
+def inspected(name):
+    state = load_state(name)
+    return {"Name": "/" + name, "State": {"Running": runs(state["pid"])},
+            "Config": {"Labels": state["labels"], "Image": state["image"]},
+            "HostConfig": {"Devices": [{"PathOnHost": d} for d in state["devices"]], "IpcMode": "host"},
+            "NetworkSettings": {"Ports": {state["port"] + "/tcp": [{"HostIp": state["host"], "HostPort": state["port"]}]}}}
 
 
 def main():
@@ -131,7 +150,12 @@ def main():
             sys.exit("Error: No such image")
     elif args[:2] == ["container", "inspect"]:
         state = load_state(args[-1])
-        print({"{{.State.Running}}": str(runs(state["pid"])).lower(), "{{.State.ExitCode}}": state["code"]}.get(args[3], "id"))
+        if args[2] != "--format":
+            print(json.dumps([inspected(name) for name in args[2:]]))
+            return 0
+        killed = state["code"] == 137 and FAULT != "kill"
+        print({"{{.State.Running}}": str(runs(state["pid"])).lower(), "{{.State.ExitCode}}": state["code"],
+               "{{.State.OOMKilled}} {{.HostConfig.Memory}}": str(killed).lower() + (" 512000000" if killed else " 0")}.get(args[3], "id"))
     elif args[0] == "inspect":  # as the vendor's front end asks
         state = load_state(args[-1])
         ports = {state["port"] + "/tcp": [{"HostIp": "127.0.0.1", "HostPort": state["port"]}]}
@@ -146,7 +170,9 @@ def main():
     elif args[0] == "logs":
         logs(args[1:])
     elif args[0] == "ps":
-        pass
+        for file in sorted(os.listdir(path("containers", ""))):
+            if runs(load_state(file[:-5])["pid"]):
+                print(file[:-5])  # which it takes as an id too
     else:
         sys.exit(f"unknown: {args}")
     return 0

@@ -5,13 +5,18 @@ work was done, a commit of somebody else just before ours, a card that is refuse
 import argparse
 import hashlib
 import importlib.util
+import io
 import json
 import os
 import random
+import shutil
 import socket
+import struct
 import sys
+import tarfile
 import threading
 import time
+import zlib
 from http.server import ThreadingHTTPServer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -204,23 +209,65 @@ def noise(n, seed):
     return random.Random(seed).randbytes(n)
 
 
+def layer(size, seed, files=()):
+    """A layer of exactly `size` bytes as a gzip stream, and its tar: files (name, bytes), and noise for the rest."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as t:
+        for name, data in (*files, (f"usr/share/noise-{seed}", noise(size - 3000, seed))):
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            t.addfile(info, io.BytesIO(data))
+    tar = out.getvalue().rstrip(b"\0")
+    tar += b"\0" * (-len(tar) % 512 + 1024)
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    body = deflate.compress(tar) + deflate.flush() + struct.pack("<II", zlib.crc32(tar), len(tar))
+    comment = size - 10 - len(body) - 1
+    assert comment >= 0, f"{size} bytes are too few"
+    return b"\x1f\x8b\x08\x10\0\0\0\0\0\xff" + b"x" * comment + b"\0" + body, tar
+
+
+def make_image(folder, large, seed=1):
+    """image/ of a package: an OCI layout with a layer for each size in `large`. Digest of its config."""
+    shutil.rmtree(folder + "/image", ignore_errors=True)
+
+    def blob(data, kind):
+        digest = hashlib.sha256(data).hexdigest()
+        write(f"{folder}/image/blobs/sha256/{digest}", data)
+        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": "sha256:" + digest, "size": len(data)}
+
+    layers = [layer(n, seed * 100 + i) for i, n in enumerate(large)]
+    config = blob(json.dumps({"architecture": "amd64", "os": "linux", "config": {"Entrypoint": ["/usr/bin/gr00t"]}, "rootfs": {
+        "type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(t).hexdigest() for _, t in layers]}}).encode(), "config.v1+json")
+    manifest = blob(json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config,
+                                "layers": [blob(z, "layer.v1.tar+gzip") for z, _ in layers]}).encode(), "manifest.v1+json")
+    manifest["annotations"] = {"org.opencontainers.image.ref.name": "latest"}
+    write(folder + "/image/oci-layout", '{"imageLayoutVersion":"1.0.0"}')
+    write(folder + "/image/index.json", json.dumps({"schemaVersion": 2, "manifests": [manifest]}))
+    return config["digest"]
+
+
+def code_sum(folder):
+    total = hashlib.sha256()
+    for path, data in sorted(tree(folder).items()):
+        total.update(path.encode() + data)
+    return total.hexdigest()
+
+
 def make_package(folder, repo="org/pkg", seed=1, large=(300_000, 40_000), card=None):
-    """A package folder as `gr00t package` leaves it; what is in the blobs does not matter here."""
+    """A package folder as `gr00t package` leaves it; its image has layers of these sizes."""
     with open(MANIFEST, encoding="utf-8") as f:
         m = json.load(f)
     m["container"]["built"]["repo"] = repo
     m["container"]["card"].update(card or {})
-    write(folder + "/tt_kernel_manifest.json", json.dumps(m, indent=2) + "\n")
     write(folder + "/README.md", CARD.format(name=m["name"], repo=repo))
     write(folder + "/requirements.lock", f"libcurl4 7.88.{seed}\n")
     write(folder + "/LICENSE-NOTICE.md", "The weights have a licence of their own.\n")
     write(folder + "/code/gr00t/main.c", f"int main(void) {{ return {seed}; }}\n")
     write(folder + "/code/gr00t/empty.txt", b"")
-    write(folder + "/image/oci-layout", '{"imageLayoutVersion":"1.0.0"}')
-    blobs = [noise(n, seed * 100 + i) for i, n in enumerate(large)]
-    for b in blobs:
-        write(folder + "/image/blobs/sha256/" + hashlib.sha256(b).hexdigest(), b)
-    write(folder + "/image/index.json", json.dumps({"schemaVersion": 2, "manifests": [hashlib.sha256(b).hexdigest() for b in blobs]}))
+    digest = make_image(folder, large, seed)
+    m["container"]["built"].update(image_digest=digest, code_sha256=code_sum(folder + "/code"))
+    m["container"]["image"]["digest"] = digest
+    write(folder + "/tt_kernel_manifest.json", json.dumps(m, indent=2) + "\n")
     return folder
 
 

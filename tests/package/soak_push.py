@@ -18,7 +18,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from push_hub import WRITE, Hub, make_package, tree, write  # noqa: E402
+from push_hub import WRITE, Hub, make_image, make_package, tree, write  # noqa: E402
 
 BIN = os.path.abspath(os.environ.get("GR00T_BIN", "./gr00t"))
 PLACES = ["/preupload/", "objects/batch", "^/_lfs/", "/part/", "/complete", "/verify", "/commit/", "/settings", "validate-yaml",
@@ -33,13 +33,7 @@ def environment(hub, home):
 
 def mutate(rng, folder, n):
     """Another build of the package: some files new, some gone, some changed."""
-    blobs = os.path.join(folder, "image/blobs/sha256")
-    for name in os.listdir(blobs):
-        if rng.random() < 0.4:
-            os.unlink(os.path.join(blobs, name))
-    for _ in range(rng.randint(1, 4)):
-        data = rng.randbytes(rng.choice([100, 5_000, 65_536, 200_001]))
-        write(os.path.join(blobs, hashlib.sha256(data).hexdigest()), data)
+    make_image(folder, [rng.choice([5_000, 65_536, 200_001]) for _ in range(rng.randint(1, 4))], seed=rng.randint(1, 3))
     for i in range(8):
         path = os.path.join(folder, f"code/gr00t/part{i}.c")
         if rng.random() < 0.4:

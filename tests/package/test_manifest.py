@@ -156,6 +156,12 @@ TEXTS = [  # what, by what, then the start of the message behind the file's name
     ("GR00T_EMBODIMENT: gr1", "GR00T_EMBODIMENT: no", "serve.env.GR00T_EMBODIMENT: expected a string, found a boolean"),
     ("GR00T_EMBODIMENT: gr1", "2: gr1", "serve.env.2: expected a string as the variable's name"),
     ("GR00T_EMBODIMENT: gr1", "TT_WEIGHTS_REVISION: gr1", "TT_WEIGHTS_REVISION: key given twice, first at "),
+    ("TT_WEIGHTS_REVISION: d0814e7e", "TT_WEIGHTS_REVISION: e0814e7e", ":44:26: serve.env.TT_WEIGHTS_REVISION: is \"e0814e7e"),
+    ("TT_WEIGHTS_REVISION: d0814e7ecb", "TT_WEIGHTS_REVISION: main # ", "is \"main\", but weights.revision is \"d0814e7ecb19202e7c8468b46098b0b7ef3a6d61\""),
+    ("  revision: d0814e7e", "  revision: e0814e7e", ":44:26: serve.env.TT_WEIGHTS_REVISION: is \"d0814e7e"),
+    ("  revision: d0814e7ecb", "  # ", ""),
+    ("env: {GR00T_DEVICE: cpu}", "env: {TT_WEIGHTS_REVISION: main}", ":49:32: serve_profiles[0].env.TT_WEIGHTS_REVISION: is \"main\", but weights.revision is"),
+    ("env: {GR00T_DEVICE: cpu}", "env: {TT_WEIGHTS_REVISION: d0814e7ecb19202e7c8468b46098b0b7ef3a6d61}", ""),
     ("  - name: cpu", "  - name: cpu\n  - name: cpu", "serve_profiles[1].name: \"cpu\" is the name of serve_profiles[0] already"),
     ("  - name: cpu", "  - name: other\n  - name: cpu", ""),
     ("  - name: cpu", "  - name: ../cpu", "serve_profiles[0].name: expected letters"),
@@ -206,7 +212,7 @@ def changed_lines_get_the_verdict_of_the_reference():
         raise Skip("PyYAML is not here") from None
     # ours are stricter there: a profile's name becomes a path, ports are ports, the Hub's license names, JSON, tags, duplicates, aliases
     stricter = ("name: expected letters", "expected 1 to 65535", "found a boolean", "card.license.name", "card.pipeline_tag", "JSON cannot hold", "args[1]", "key given twice",
-                "inside the value")
+                "inside the value", "weights.revision is", "TT_WEIGHTS_REVISION: is")
     wrong = []
     for old, new, says in TEXTS:
         text = SOURCE.replace(old, new, 1)
@@ -225,6 +231,27 @@ def changed_lines_get_the_verdict_of_the_reference():
             if why:
                 wrong.append(f"{old!r} -> {new!r}: {why}")
     assert not wrong, "\n# ".join(wrong)
+
+
+# ---- weights that stay the same ----
+
+@test
+def weights_that_can_change_are_warned_of():
+    pinned = 'revision: d0814e7ecb19202e7c8468b46098b0b7ef3a6d61'
+    own = "    TT_WEIGHTS_REVISION: d0814e7ecb19202e7c8468b46098b0b7ef3a6d61\n"
+    equal(check(put(SOURCE)).err, "")
+    for revision in ("main", "v1.6", "d0814e7", "D0814E7ECB19202E7C8468B46098B0B7EF3A6D61"):
+        p = check(put(SOURCE.replace(pinned, f'revision: "{revision}"', 1).replace(own, "")))
+        equal((p.returncode, p.err), (0, f'gr00t: warning: weights.revision: "{revision}" can move to other weights: give the 40 digits of a commit\n'))
+    p = check("--json", put(SOURCE.replace("  " + pinned + "\n", "", 1).replace(own, "")))
+    equal((p.returncode, json.loads(p.out)["accepted"]), (0, True))
+    contains(p.err, "gr00t: warning: weights: no revision, so the weights are whatever is published that day")
+    wire = json.loads((ROOT / "tests/data/manifest/examples/gr00t-native_manifest.json").read_text(encoding="utf-8"))
+    equal(check(put(json.dumps(wire), "w.json")).err, "")
+    wire["weights"]["revision"] = "0" * 40
+    p = check(put(json.dumps(wire), "w.json"))  # somebody else's file, as it is: accepted
+    equal(p.returncode, 0)
+    contains(p.err, 'gr00t: warning: TT_WEIGHTS_REVISION is "d0814e7ecb19202e7c8468b46098b0b7ef3a6d61", but weights.revision is ' + "0" * 40)
 
 
 # ---- mutations ----

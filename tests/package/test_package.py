@@ -10,10 +10,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 from tap import Skip, contains, done, equal, run_tests, test  # noqa: E402
@@ -286,6 +288,47 @@ def two_runs_in_two_folders_give_one_digest():
 
 
 @test
+def the_umask_changes_neither_the_image_nor_the_rights_of_the_files():
+    seen = []
+    for mask in (0o022, 0o077):
+        top = source("umask")
+        shutil.rmtree(os.path.join(top, "out"), ignore_errors=True)
+        before = os.umask(mask)
+        try:
+            run = done(gr00t("package", "--out", "out", "--json", "--no-verify", "--program", SMALL, cwd=top, SOURCE_DATE_EPOCH="1700000000"))
+        finally:
+            os.umask(before)
+        package = os.path.join(top, "out", NAME)
+        paths = [package] + [os.path.join(d, x) for d, folders, files in os.walk(package) for x in folders + files]
+        modes = {os.path.relpath(p, package): oct(os.stat(p).st_mode & 0o7777) for p in paths}
+        equal((modes["."], modes["image/blobs/sha256"], modes["code/tool.sh"], modes["code/pkg"], modes["README.md"], modes["image/index.json"]),
+              ("0o755", "0o755", "0o755", "0o755", "0o644", "0o644"))
+        seen.append((json.loads(run.out)["image"]["manifest_digest"], modes))
+    equal(seen[1], seen[0])
+
+
+@test
+def a_call_in_the_wrong_folder_says_where_to_go():
+    empty = os.path.join(TMP, "empty")
+    os.makedirs(empty)
+    run = gr00t("package", cwd=empty)
+    fails(run, 3, f"no tt-model.yaml in {empty}: ", "gr00t package FILE", "docs/PACKAGES.md")
+    equal(os.listdir(empty), [])
+    top = source("elsewhere")
+    manifest = os.path.join(top, "tt-model.yaml")
+    fails(gr00t("package", manifest, cwd=empty), 3, f"{manifest}: source: no folder source in {empty}, the working folder", f"`cd {top}/`")
+    equal(os.listdir(empty), [])
+
+
+@test
+def weights_that_can_change_are_warned_of():
+    _, run = small("unpinned", manifest=MANIFEST.replace("revision: d0814e7ecb19202e7c8468b46098b0b7ef3a6d61", "revision: main"))
+    contains(done(run).err, 'gr00t: warning: weights: weights.revision: "main" can move to other weights')
+    _, run = small("torn", manifest=MANIFEST.replace("GR00T_VERSION: n16", "TT_WEIGHTS_REVISION: main"))
+    fails(run, 4, 'tt-model.yaml:14:30: serve.env.TT_WEIGHTS_REVISION: is "main", but weights.revision is "d0814e7ecb')
+
+
+@test
 def the_card_has_a_complete_front_matter():
     _, run = small("card")
     done(run)
@@ -325,6 +368,54 @@ def a_second_build_replaces_the_package_and_a_failure_keeps_it():
     equal(os.listdir(os.path.join(top, "out")), [NAME], "left behind:")
 
 
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+        return [int(x) for x in f.read().split()]
+
+
+def runs(pid, word):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return word in f.read().split(b"\0")
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(condition):
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until, "it did not come so far"
+        time.sleep(0.002)
+
+
+@test
+def a_signal_ends_the_build_and_leaves_nothing():
+    top = source("broken-off")
+    out = os.path.join(top, "out")
+    demo = lambda pid: [x for x in children_of(pid) if runs(x, b"synth")]  # noqa: E731: the verify step's second child
+    cases = (("while it packs", signal.SIGINT, lambda pid: os.path.isdir(out) and any("blobs" in d for d, _, _ in os.walk(out))),
+             ("while the image's program runs", signal.SIGTERM, demo))
+    for what, sig, reached in cases:
+        build = subprocess.Popen([BIN, "package", "--out", "out"], cwd=top, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            wait_for(lambda: reached(build.pid))
+            children = children_of(build.pid)
+            equal(len(os.listdir(out)), 2, "the folders it works in:")
+            build.send_signal(sig)
+            err = build.communicate(timeout=30)[1]
+            equal((build.returncode, err), (130, b""), what)
+            equal(os.listdir(out), [], f"{what}, left:")
+            equal([x for x in children if os.path.exists(f"/proc/{x}")], [], f"{what}, still running:")
+        finally:
+            build.kill()
+            build.wait()
+    nohup = [sys.executable, "-c", "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"]
+    build = subprocess.Popen([*nohup, BIN, "package", "--out", "out", "--no-verify", "--program", SMALL], cwd=top, env=environment(), stdout=subprocess.DEVNULL)
+    wait_for(lambda: os.listdir(out))
+    build.send_signal(signal.SIGHUP)
+    equal(build.wait(60), 0, "under nohup:")
+
+
 @test
 def a_killed_build_is_swept_by_the_next():
     top, run = small("swept")
@@ -362,8 +453,11 @@ def sources_that_are_missing_or_lead_outside_are_refused():
         ("git", MANIFEST.replace("tt_metal: source", "tt_metal: {repo: 'https://example.org/x', ref: main}"), None, 3,
          "is a git repository"),
         ("gone", MANIFEST.replace("tool.sh", "gone.sh"), None, 3, "source/gone.sh"),
-        ("root", MANIFEST.replace("tt_metal: source", "tt_metal: nowhere"), None, 3, "nowhere"),
-        ("out", MANIFEST, ("/etc/passwd", "pkg/evil"), 3, "outside of source"),
+        ("root", MANIFEST.replace("tt_metal: source", "tt_metal: nowhere"), None, 3, "tt-model.yaml: source: no folder nowhere in "),
+        ("out", MANIFEST, ("/etc/passwd", "pkg/evil"), 3,
+         "source/pkg/evil: is a link to /etc/passwd, outside of source: put a copy in place of the link, or list the folder"),
+        ("up", MANIFEST, ("..", "pkg/up"), 3, "link to a folder that it is in"),
+        ("dangling", MANIFEST, ("gone.txt", "pkg/lost"), 3, "source/pkg/lost: is a link to gone.txt, which cannot be read: remove the link"),
         ("loop", MANIFEST, ("../pkg", "pkg/loop"), 3, "link to a folder that it is in"),
         ("fifo", MANIFEST, "pkg/fifo", 3, "neither a file nor a folder"),
         ("dots", MANIFEST.replace("tool.sh", "../tt-model.yaml"), None, 4, ".."),

@@ -95,13 +95,19 @@ def offline_opens_no_socket():
     h = home()
     HUB.faults()
     offline = ph.environment(h, HUB, HF_HUB_OFFLINE="1")
-    fails(ph.pull("org/snap", env=offline), 4, "not in the Hub cache")
+    for word in ("org/snap", "org/snap@v1", "org/snap@" + "0" * 40):
+        fails(ph.pull(word, env=offline), 5, "HF_HUB_OFFLINE forbids the network", "unset it", "copy the cache")
     done(ph.pull("org/snap", "--ignore", "model-*", env=ph.environment(h, HUB)))
     HUB.faults()
     done(ph.pull("org/snap", "--ignore", "model-*", env=offline))
-    fails(ph.pull("org/snap", env=offline), 5, "2 of 9 files are not in the Hub cache", "HF_HUB_OFFLINE")
-    fails(ph.pull("org/pinned@" + PIN, env=offline), 4, "not in the Hub cache")
+    fails(ph.pull("org/snap", env=offline), 5, "2 of 9 files are not in the Hub cache", "HF_HUB_OFFLINE", "unset it")
+    fails(ph.pull("org/pinned@" + PIN, env=offline), 5, "unset it")
+    for word in ("ON", "yes", "True"):
+        fails(ph.pull("org/tiny", env=ph.environment(h, HUB, HF_HUB_OFFLINE=word)), 5, "HF_HUB_OFFLINE")
+    fails(ph.pull("org/tiny", env=ph.environment(h, HUB, HF_HUB_OFFLINE="banana")), 2, 'HF_HUB_OFFLINE is "banana"', "expected 1, on, yes, true")
     equal(HUB.log(), [])
+    for word in ("", "0", "off", "No", "FALSE"):
+        done(ph.pull("org/tiny", "--dry-run", env=ph.environment(h, HUB, HF_HUB_OFFLINE=word)))
 
 
 @test
@@ -130,8 +136,21 @@ def a_pinned_commit_is_taken_and_no_other():
     HUB.faults()
     out = json.loads(done(ph.pull("org/pinned@" + PIN, "--json", env=ph.environment(h, HUB))).out)["repositories"][0]
     equal(out["commit"], PIN)
-    fails(ph.pull("org/pinned@" + "0" * 40, env=ph.environment(h, HUB)), 3, "no such revision", "no other one is taken")
-    assert not os.path.exists(os.path.join(ph.cache_of(h), "models--org--pinned/refs"))
+    fails(ph.pull("org/pinned@" + "0" * 40, env=ph.environment(h, HUB)), 3, "no such revision", "no other one is taken",
+          HUB.url + "/org/pinned/commits/main")
+    assert not os.path.exists(os.path.join(ph.cache_of(h), "models--org--pinned/refs"))  # as after snapshot_download(revision=PIN)
+    offline = ph.environment(h, HUB, HF_HUB_OFFLINE="1")
+    HUB.faults()
+    fails(ph.pull("org/pinned", env=offline), 5, f"org/pinned @ main is not in the Hub cache, but org/pinned@{PIN} is: name it")
+    done(ph.pull("org/pinned@" + PIN, env=offline))
+    find = subprocess.run([ph.BIN, "serve"], env=offline | {"HF_MODEL": "org/pinned"}, capture_output=True, text=True, timeout=60, check=False)
+    equal(find.returncode, 4, find.stderr)
+    contains(find.stderr, f"but {PIN} is: name that revision")
+    for more, words in (({}, "fetches it once HF_HUB_OFFLINE is unset"), ({"HF_HUB_OFFLINE": "0"}, "fetches it\n")):
+        find = subprocess.run([ph.BIN, "serve"], env=offline | {"HF_MODEL": "org/none"} | more, capture_output=True, text=True, timeout=60, check=False)
+        equal(find.returncode, 4, find.stderr)
+        contains(find.stderr, words)
+    equal(HUB.log(), [])
 
 
 @test
@@ -228,7 +247,32 @@ def tries_end():
     HUB.faults("status:code=429,retry_after=0")
     fails(ph.pull("org/tiny", env=ph.environment(h, HUB)), 5, "too many requests", "HF_TOKEN")
     equal(len(HUB.log()), 6)
-    fails(ph.pull("org/tiny", env=ph.environment(h) | {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "true"}), 4, "not in the Hub cache")
+    fails(ph.pull("org/tiny", env=ph.environment(h) | {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "true"}), 5, "not in the Hub cache")
+
+
+@test
+def an_address_where_nobody_is_ends_it_soon():
+    for url, words in (("http://127.0.0.1:9", "connection refused"), ("http://no-such-host.invalid", "the host name is not known")):
+        begun = time.monotonic()
+        run = fails(ph.pull("org/tiny", env=ph.environment(home()) | {"HF_ENDPOINT": url}), 5, words, f"HF_ENDPOINT is {url}")
+        assert time.monotonic() - begun < 5 or "invalid" in url, "it went on trying"  # a resolver may take its time
+        equal(run.err.count("try "), 1, run.err)
+        contains(run.err, "try 2 of 2")
+
+
+@test
+def a_hub_that_goes_away_meanwhile_is_waited_for():
+    hub = ph.Hub(ROOT)
+    hub.faults("slow:rate=200000,path=_cdn", "slow:rate=200000,path=resolve")
+    p = start(home(), hub)
+    time.sleep(1)
+    hub.__exit__()
+    time.sleep(2.5)
+    still = p.poll()
+    p.send_signal(signal.SIGINT)
+    err = p.communicate(timeout=10)[1]
+    equal(still, None, err)
+    contains(err, "of 6")
 
 
 @test
@@ -251,11 +295,14 @@ def wait_for_bytes(h, n, p, timeout_s=10):
     blobs = os.path.join(ph.cache_of(h), "models--org--snap/blobs")
     until = time.monotonic() + timeout_s
     while time.monotonic() < until and p.poll() is None:
-        sizes = [os.path.getsize(os.path.join(blobs, b)) for b in (os.listdir(blobs) if os.path.isdir(blobs) else ()) if b.endswith(".incomplete")]
-        if sum(sizes) >= n:
-            return
+        try:
+            if sum(os.path.getsize(os.path.join(blobs, b)) for b in os.listdir(blobs) if b.endswith(".incomplete")) >= n:
+                return
+        except FileNotFoundError:
+            pass  # nothing yet, or one of them just got its name
         time.sleep(0.01)
-    raise AssertionError(f"exit {p.poll()} before {n} bytes")
+    p.kill()
+    raise AssertionError(f"exit {p.wait()} before {n} bytes")
 
 
 @test

@@ -4,6 +4,8 @@
 
 In: GR00T_BIN, the program. Out: TAP lines.
 """
+import fcntl
+import hashlib
 import json
 import os
 import pty
@@ -17,7 +19,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../cli")]
-from push_hub import CATALOG, READ, TAG, WRITE, Hub, make_package, noise, tree, write  # noqa: E402
+from push_hub import CATALOG, READ, TAG, WRITE, Hub, make_image, make_package, noise, tree, write  # noqa: E402
 from tap import contains, done, equal, fails, run_tests, test  # noqa: E402
 
 BIN = os.path.abspath(os.environ.get("GR00T_BIN", "./gr00t"))
@@ -296,7 +298,8 @@ def a_refusal_to_write_is_final():
         run = fails(gr00t("push", folder, hub=h, token=READ), 6, "403")
         equal(len(h.log("POST")), 1)
         fails(gr00t("push", folder, hub=h, token="hf_wrong"), 6, "token")
-        fails(gr00t("push", folder, hub=h, token=None), 6, "org/pkg")
+        for more in ((), ("--dry-run",), ("--repo", "org/new")):
+            fails(gr00t("push", folder, *more, hub=h, token=None), 6, "org/", "no token was sent", h.url + "/settings/tokens", "gr00t login")
 
 
 @test
@@ -377,6 +380,52 @@ def answers_that_make_no_sense_end_the_push():
             equal(h.repo("org/pkg").head, head)
 
 
+# ---- an image that is not what it says ----
+
+def blobs(folder):
+    where = folder + "/image/blobs/sha256/"
+    return sorted((where + n for n in os.listdir(where)), key=os.path.getsize)
+
+
+def flip(path):
+    with open(path, "r+b") as f:
+        f.seek(-20, os.SEEK_END)
+        byte = f.read(1)
+        f.seek(-20, os.SEEK_END)
+        f.write(bytes([byte[0] ^ 1]))
+
+
+@test
+def a_damaged_image_is_refused_before_anything_is_sent():
+    with hub() as h:
+        for damage, words in ((lambda f: flip(blobs(f)[-1]), ("blobs/sha256/", "layer is damaged")),
+                              (lambda f: flip(blobs(f)[0]), ("blobs/sha256/", "is damaged")),
+                              (lambda f: os.truncate(blobs(f)[-1], 1000), ("has 1000 bytes",)),
+                              (lambda f: os.unlink(blobs(f)[-1]), ("blobs/sha256/",)),
+                              (lambda f: os.unlink(f + "/image/oci-layout"), ("oci-layout",)),
+                              (lambda f: shutil.rmtree(f + "/image"), ("/image",))):
+            folder = package()
+            damage(folder)
+            for more in ((), ("--dry-run",)):
+                fails(gr00t("push", folder, *more, hub=h), 4, *words, "nothing was sent", "gr00t package")
+        equal(h.log(), [])
+        assert "org/pkg" not in h.hub.repos
+        folder = package()
+        make_image(folder, (5000,), seed=9)
+        contains(done(gr00t("push", folder, hub=h)).err, "the manifest names the image sha256:", "image/ holds sha256:")
+
+
+@test
+def code_that_is_not_the_images_is_told():
+    with hub() as h:
+        folder = package()
+        assert "code" not in done(gr00t("push", folder, "--dry-run", hub=h)).err
+        write(folder + "/code/gr00t/new.c", "int x;\n")
+        contains(done(gr00t("push", folder, "--dry-run", hub=h)).err, "/code: files were added, changed or removed", "gr00t package")
+        shutil.rmtree(folder + "/code")
+        contains(done(gr00t("push", folder, "--dry-run", hub=h)).err, "there is no code/")
+
+
 # ---- folders that are none ----
 
 @test
@@ -384,6 +433,7 @@ def a_folder_that_is_no_package_is_refused():
     fails(gr00t("push", os.path.join(TMP, "nothing")), 3, "nothing")
     fails(gr00t("push", fresh()), 4, "tt_kernel_manifest.json", "gr00t package")
     folder = package()
+    fails(gr00t("push", os.path.dirname(folder)), 4, f"it has one in it: `gr00t push {folder}`")
     os.unlink(folder + "/image/index.json")
     fails(gr00t("push", folder), 4, "index.json")
     folder = package()
@@ -507,12 +557,24 @@ def a_dry_run_writes_nothing():
         h.faults()
         plan = json.loads(done(gr00t("push", folder, "--public", "--dry-run", "--json", hub=h)).out)
         steps = {(s["action"], s["path"]) for s in plan["steps"]}
-        for want in (("send", "requirements.lock"), ("unchanged", "README.md"), ("keep", "docs/notes.md"), ("delete", "code/old.c"),
+        for want in (("replace", "requirements.lock"), ("unchanged", "README.md"), ("keep", "docs/notes.md"), ("delete", "code/old.c"),
                      ("public", "org/pkg")):
             assert want in steps, (want, steps)
         equal((plan["sent"], plan["deleted"], plan["commit"], plan["dry_run"]), (1, 1, None, True))
         equal({r["method"] for r in h.log()}, {"GET"})
         equal((h.repo("org/pkg").head, h.repo("org/pkg").private), (head, True))
+
+
+@test
+def a_dry_run_marks_what_is_replaced():
+    with hub() as h:
+        folder = package()
+        contains(done(gr00t("push", folder, "--dry-run", hub=h)).out, "send")
+        done(gr00t("push", folder, hub=h))
+        h.add("org/pkg", "README.md", b"---\nlicense: mit\n---\nedited on the Hub\n")
+        run = done(gr00t("push", folder, "--dry-run", hub=h))
+        equal([x.split()[0] for x in run.out.splitlines() if x.endswith(" README.md")], ["replace"])
+        contains(run.out, "1 to send")
 
 
 @test
@@ -594,6 +656,14 @@ def list_shows_what_can_be_served():
     install(home)
     run = done(gr00t("list", home=home))
     contains(run.out, "✓ ", "org/pkg", "blackhole")
+    manifest = home + "/.cache/tt-model/pulled/org__pkg/tt_kernel_manifest.json"
+    with open(manifest, encoding="utf-8") as f:
+        m = json.load(f)
+    m["auxiliary_weights"] = [{"repo_id": "org/extra", "revision": "2" * 40}]
+    write(manifest, json.dumps(m))
+    contains(done(gr00t("list", home=home)).out, "✗ ", "not all of its weights", "--with-weights")
+    write(f"{home}/.cache/huggingface/hub/models--org--extra/snapshots/{'2' * 40}/x", "x")
+    contains(done(gr00t("list", home=home)).out, "✓ ")
     shutil.rmtree(home + "/.cache/huggingface/hub/models--nvidia--GR00T-N1.6-3B")
     contains(done(gr00t("list", home=home)).out, "✗ ", "no weights", "--with-weights")
     shutil.rmtree(home + "/.cache/huggingface/hub/models--org--pkg")
@@ -613,8 +683,13 @@ def info_prints_the_manifest_and_a_verdict():
     for target in ("org/pkg", manifest, os.path.dirname(manifest)):
         run = done(gr00t("info", target, home=home))
         assert run.out.startswith(text + "\n"), run.out[-200:]
-        contains(run.out[len(text):], "✓ can be served here with profile cpu")
-    run = fails(gr00t("info", "org/pkg", "--arch", "wormhole_b0", home=home), 1, "made for blackhole")
+        contains(run.out[len(text):], "✗ cannot be served yet with profile cpu", "no tokenizer", "gr00t pull --tokenizer")
+    tokenizer = home + "/.cache/huggingface/hub/models--Qwen--Qwen3-1.7B"
+    write(tokenizer + "/refs/main", "c" * 40)
+    for name in ("vocab.json", "merges.txt"):
+        write(f"{tokenizer}/snapshots/{'c' * 40}/{name}", "{}")
+    contains(done(gr00t("info", "org/pkg", home=home)).out, "✓ can be served here with profile cpu")
+    run = fails(gr00t("info", "org/pkg", "--arch", "wormhole_b0", home=home), 4, "made for blackhole")
     contains(run.out, "✗ made for blackhole")
     done(gr00t("info", "org/pkg", "--arch", "blackhole", home=home))
     yaml = write(home + "/tt-model.yaml", "schema: '5.1'\n")
@@ -644,7 +719,7 @@ def profiles_marks_the_default():
     home = fresh()
     install(home)
     lines = done(gr00t("profiles", "org/pkg", home=home)).out.splitlines()
-    equal([x.split()[:2] for x in lines], [["*", "cpu"], ["p150", "p150"]])
+    equal([x.split()[:2] for x in lines], [["PROFILE", "HARDWARE"], ["*", "cpu"], ["p150", "p150"]])
     rows = json.loads(done(gr00t("profiles", "org/pkg", "--json", home=home)).out)
     equal([(r["name"], r["default"], r["chips"]) for r in rows], [("cpu", True, 1), ("p150", False, 1)])
 
@@ -673,6 +748,102 @@ def rm_undoes_a_pull():
     done(gr00t("rm", "--all", "-y", "--include-weights", home=home))
     assert not os.path.exists(cache + "/models--nvidia--GR00T-N1.6-3B")
     contains(done(gr00t("list", home=home)).out, "no packages pulled")
+
+
+def cached(home, rid, commit, files, ref=None):
+    """A snapshot in the Hub cache, as its clients lay it out."""
+    model = f"{home}/.cache/huggingface/hub/models--{rid.replace('/', '--')}"
+    for name, data in files.items():
+        oid = hashlib.sha256(data).hexdigest()
+        write(f"{model}/blobs/{oid}", data)
+        path = f"{model}/snapshots/{commit}/{name}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.symlink("../" * (2 + name.count("/")) + "blobs/" + oid, path)
+    write(f"{model}/trees/{commit}.json", "{}")
+    if ref:
+        write(f"{model}/refs/{ref}", commit)
+    return model
+
+
+@test
+def rm_removes_a_snapshot_and_what_it_alone_links_to():
+    home, old, new = fresh(), "a" * 40, "b" * 40
+    model = cached(home, "org/weights", old, {"config.json": b"old", "sub/same.bin": b"same"}, "v1")
+    cached(home, "org/weights", new, {"config.json": b"new", "sub/same.bin": b"same"}, "main")
+    before = sorted(tree(model))
+    run = done(gr00t("rm", "org/weights@v1", "--dry-run", home=home))
+    contains(run.out, "would remove snapshot", f"snapshots/{old}", "1 files, 3 B")
+    contains(done(gr00t("rm", "org/weights", "--dry-run", home=home)).out, "would remove", "2 snapshots, 3 files, 10 B")
+    equal(sorted(tree(model)), before)
+    contains(done(gr00t("rm", "org/weights@v1", home=home)).out, "removed snapshot", "1 files, 3 B")
+    equal(sorted(os.listdir(model + "/snapshots")), [new])
+    equal(os.listdir(model + "/refs"), ["main"])
+    equal(os.listdir(model + "/trees"), [new + ".json"])
+    left = {name: open(f"{model}/snapshots/{new}/{name}", "rb").read() for name in ("config.json", "sub/same.bin")}
+    equal(left, {"config.json": b"new", "sub/same.bin": b"same"})
+    equal(len(os.listdir(model + "/blobs")), 2)
+    fails(gr00t("rm", "org/weights@v1", home=home), 3, "not in the Hub cache", f"org/weights@{new}")
+    fails(gr00t("rm", "org/weights@" + old, home=home), 3, "was not pulled")
+    contains(done(gr00t("rm", "org/weights@main", home=home)).out, "removed snapshot")
+    assert not os.path.exists(model)
+    fails(gr00t("rm", "org/weights@../x", home=home), 2, "no commit")
+
+
+@test
+def rm_of_weights_in_use_asks_first():
+    home, other = fresh(), "c" * 40
+    install(home)
+    model = cached(home, "nvidia/GR00T-N1.6-3B", other, {"x": b"x"})
+    fails(gr00t("rm", "nvidia/GR00T-N1.6-3B", home=home), 2, "org/pkg serves with", "-y")
+    assert os.path.exists(model + "/snapshots/" + other)
+    contains(done(gr00t("rm", "nvidia/GR00T-N1.6-3B", "--dry-run", home=home)).err, "org/pkg serves with")
+    done(gr00t("rm", "nvidia/GR00T-N1.6-3B@" + other, home=home))  # no package serves with that revision
+    assert os.path.exists(model) and not os.path.exists(model + "/snapshots/" + other)
+    done(gr00t("rm", "nvidia/GR00T-N1.6-3B", "-y", home=home))
+    assert not os.path.exists(model)
+
+
+@test
+def rm_refuses_what_is_being_pulled():
+    home = fresh()
+    model = cached(home, "org/weights", "a" * 40, {"x": b"x"})
+    oid = "d" * 64
+    write(f"{model}/blobs/{oid}.incomplete", b"y")
+    lock = write(f"{home}/.cache/huggingface/hub/.locks/models--org--weights/{oid}.lock", b"")
+    with open(lock, "rb") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        fails(gr00t("rm", "org/weights", home=home), 7, "is being pulled")
+    done(gr00t("rm", "org/weights", home=home))
+    assert not os.path.exists(model)
+
+
+@test
+def rm_of_a_package_at_its_revision_and_of_another_one():
+    home = fresh()
+    state, model = home + "/.cache/tt-model", home + "/.cache/huggingface/hub/models--org--pkg"
+    install(home)
+    cached(home, "org/pkg", "e" * 40, {"x": b"x"}, "old")
+    write(model + "/refs/main", "1" * 40)
+    done(gr00t("rm", "org/pkg@old", home=home))
+    assert os.path.exists(state + "/pulled/org__pkg") and os.listdir(model + "/snapshots") == ["1" * 40]
+    listed = open(state + "/installed.json", encoding="utf-8").read()
+    contains(done(gr00t("rm", "org/pkg@main", "--dry-run", home=home)).out, "would remove cache", "would remove package", "would remove manifest")
+    equal(open(state + "/installed.json", encoding="utf-8").read(), listed)
+    assert os.path.exists(state + "/gr00t-n1.6-3b-native/cache/x") and os.path.exists(model)
+    contains(done(gr00t("rm", "org/pkg@main", home=home)).out, "org/pkg removed")
+    assert not os.path.exists(state + "/pulled/org__pkg") and not os.path.exists(model)
+
+
+@test
+def rm_keeps_what_a_package_of_the_same_name_uses():
+    home = fresh()
+    mine = home + "/.cache/tt-model/gr00t-n1.6-3b-native"
+    install(home)
+    install(home, rid="fork/pkg")
+    contains(done(gr00t("rm", "org/pkg", home=home)).out, "stay: fork/pkg has the same name")
+    assert os.path.exists(mine + "/cache/x") and os.path.exists(mine + "/root-0123456789ab")
+    done(gr00t("rm", "fork/pkg", home=home))
+    assert not os.path.exists(mine)
 
 
 @test

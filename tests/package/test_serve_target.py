@@ -21,53 +21,19 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../cli"))
 sys.path.insert(0, HERE)
 import pull_hub as ph  # noqa: E402
+from serve_home import BIN  # noqa: E402
+from serve_home import Home as ServeHome  # noqa: E402
 from tap import Skip, contains, equal, run_tests, test  # noqa: E402
 
-BIN = os.path.abspath(os.environ.get("GR00T_BIN", "./gr00t"))
 COMMIT = "d0814e7ecb19202e7c8468b46098b0b7ef3a6d61"
 CHECK = os.path.join(HERE, "manifest_check.py")
 SLOW = ("--", "--policy", "exact", "--cpu", "scalar", "--warmup-runs", "30")  # a start of some seconds
 TMP = DEMO = ""
 
 
-class Home:
-    """A user's home; what still runs at the end is stopped."""
-
+class Home(ServeHome):
     def __init__(self, **more):
-        self.dir = tempfile.mkdtemp(prefix="home", dir=TMP)
-        self.env = ph.environment(self.dir, **{"GR00T_CACHE": os.path.join(TMP, "cache"), **more})  # packed once for all
-        self.cache = os.path.join(self.dir, ".cache/tt-model")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.run("stop", "--all", "--grace-s", "5")
-
-    def run(self, *args, env=None, timeout=60):
-        p = subprocess.run([BIN, *args], env={**self.env, **(env or {})}, capture_output=True, timeout=timeout, check=False,
-                           stdin=subprocess.DEVNULL)
-        p.out, p.err = p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")
-        return p
-
-    def done(self, *args, **more):
-        p = self.run(*args, **more)
-        assert p.returncode == 0, f"{args}: exit {p.returncode}: {p.err} {p.out[-500:]}"
-        return p
-
-    def fails(self, code, *args, parts=(), **more):
-        p = self.run(*args, **more)
-        assert p.returncode == code, f"{args}: exit {p.returncode}, expected {code}: {p.err} {p.out[-500:]}"
-        contains(p.err.splitlines()[-1], "gr00t: ", *parts)
-        return p
-
-    def ps(self):
-        return json.loads(self.done("ps", "--json").out)
-
-    def one(self):
-        all_of_them = self.ps()
-        equal(len(all_of_them), 1, "services:")
-        return all_of_them[0]
+        super().__init__(TMP, **more)
 
 
 def state_file(home, name):
@@ -321,7 +287,7 @@ def a_failed_start_says_why_and_keeps_its_log():
     with Home() as h:
         bad = broken_snapshot()
         run = h.fails(4, "serve", bad, parts=["ended before it was ready", "exit code 4"])
-        contains(run.out, "\u2717 ", "  > ", "config.json", "gr00t logs TARGET")
+        contains(run.out, "\u2717 ", "  > ", "config.json", f"gr00t logs {bad}`")
         equal(h.one()["state"], "ended")
         contains(h.done("logs", bad).out, "error")
         run = h.fails(2, "serve", DEMO, "--", "--no-such-option", parts=["does not know an option"])
@@ -332,7 +298,7 @@ def a_failed_start_says_why_and_keeps_its_log():
 def a_start_that_takes_too_long_is_left_alone():
     with Home() as h:
         run = h.fails(7, "serve", DEMO, *SLOW, env={"TT_MODEL_READY_TIMEOUT": "0.2"}, parts=["not ready yet"])
-        contains(run.out, "still starting", "gr00t stop TARGET")
+        contains(run.out, "still starting", f"gr00t logs {DEMO} -f`", f"gr00t stop {DEMO}`")
         equal(h.one()["state"], "starting")
 
 
@@ -503,7 +469,7 @@ def a_package_that_is_not_here_is_pulled_first_weights_included():
         h.done("stop", "--all")
         contains(h.done("serve", "org/pack@main", "--local-only", "--detach").out, "tt-model-pack-cpu starts at")
     with Home(HF_HUB_OFFLINE="1") as h:
-        h.fails(4, "serve", "org/pack", parts=["could not be pulled"])
+        h.fails(5, "serve", "org/pack", parts=["could not be pulled"])
 
 
 @test

@@ -13,7 +13,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "gr_test.h"
+
+enum { DRIP_MAX = 1024, DRIP_MS = 20 };
 
 static void keep_body(char body[PLAYER_BODY_BYTES], size_t at, const char *bytes, size_t n)
 {
@@ -63,6 +66,14 @@ static bool read_request(int fd, char head[PLAYER_HEAD_BYTES], char body[PLAYER_
     return true;
 }
 
+static void drip(int fd, size_t n)
+{
+    static const char bytes[DRIP_MAX];
+    while (n > 0 && send(fd, bytes, n < DRIP_MAX ? n : DRIP_MAX, MSG_NOSIGNAL) > 0) {
+        gr_clock_sleep(DRIP_MS);
+    }
+}
+
 static void *play(void *user)
 {
     struct player *p = user;
@@ -75,6 +86,7 @@ static void *play(void *user)
                 break;
             }
             (void)!send(fd, answer, strlen(answer), MSG_NOSIGNAL);
+            drip(fd, p->drip_bytes);
             if (p->close_after_each) {
                 break;
             }

@@ -16,6 +16,7 @@ enum { PLAYER_HEAD_BYTES = 8192, PLAYER_BODY_BYTES = 256, PLAYER_SCRIPT_MAX = 16
 struct player {
     const char *script[PLAYER_SCRIPT_MAX];
     bool close_after_each; /* without saying so */
+    size_t drip_bytes;     /* after an answer so many more every 20 ms, for as long as somebody listens; 0: none */
     int listener, n_accepted, n_requests, port;
     char head[PLAYER_SCRIPT_MAX][PLAYER_HEAD_BYTES];
     char body[PLAYER_SCRIPT_MAX][PLAYER_BODY_BYTES]; /* its beginning, NUL-terminated */

@@ -45,7 +45,7 @@ struct parsed {
     struct options o;
     struct gr_arg_set set;
     const char **words;
-    int n_words;
+    int n_words, n_plain;
     struct gr_err err;
 };
 
@@ -61,7 +61,7 @@ static enum gr_status parse(struct parsed *p, const char *const *argv)
     }
     memset(p, 0, sizeof *p);
     p->set = (struct gr_arg_set){table, N, &p->o};
-    return gr_args_parse(n, list, &p->set, 1, &p->words, &p->n_words, &p->err);
+    return gr_args_parse(n, list, &p->set, 1, &p->words, &p->n_words, &p->n_plain, &p->err);
 }
 
 static void done(struct parsed *p) { gr_args_free(&p->set, 1, p->words); }
@@ -84,6 +84,7 @@ static void values_land_in_their_fields(void **state)
     assert_string_equal(p.o.list.items[0], "a");
     assert_string_equal(p.o.list.items[1], "b=c");
     assert_int_equal(p.n_words, 3);
+    assert_int_equal(p.n_plain, 2);
     assert_string_equal(p.words[0], "one");
     assert_string_equal(p.words[2], "--three");
     gr_test_ok(gr_args_check(&p.set, &p.err), &p.err);

@@ -290,6 +290,33 @@ static void unknown_keys_are_listed_and_training_keys_are_not(void **state)
     side_files_free(&files);
 }
 
+/* The image chain pads to a square always: a file that wants otherwise is followed for square frames only, and that is said. */
+static void a_letterbox_that_is_not_wanted_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value;
+        bool told;
+    } cases[] = {{NULL, false}, {"true", false}, {"false", true}, {"null", true}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct side_files files;
+        char edit[64];
+        side_files_load(&files, true);
+        if (cases[i].value != NULL) {
+            snprintf(edit, sizeof edit, "{\"letter_box_transform\": %s, ", cases[i].value);
+            side_files_edit(&files, SIDE_PROCESSOR, "\"processor_kwargs\":", "{", edit);
+        }
+        struct gr_config *cfg = side_files_config(&files, "gr1");
+        assert_int_equal(cfg->n_ignored, 0);
+        assert_true((cfg->image_note != NULL) == cases[i].told);
+        if (cases[i].told) {
+            assert_non_null(strstr(cfg->image_note, "processor_kwargs.letter_box_transform is not true"));
+        }
+        gr_config_free(cfg);
+        side_files_free(&files);
+    }
+}
+
 static void hundreds_of_unknown_keys_are_all_listed(void **state)
 {
     (void)state;
@@ -411,6 +438,7 @@ int main(void)
         cmocka_unit_test(several_cameras_and_frames_and_a_shorter_action_load),
         cmocka_unit_test(state_key_names_the_state_group_of_a_relative_group),
         cmocka_unit_test(unknown_keys_are_listed_and_training_keys_are_not),
+        cmocka_unit_test(a_letterbox_that_is_not_wanted_is_told),
         cmocka_unit_test(hundreds_of_unknown_keys_are_all_listed),
         cmocka_unit_test(other_embodiments_are_listed_and_not_checked),
         cmocka_unit_test(an_unknown_embodiment_lists_the_known_ones),

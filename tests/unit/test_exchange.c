@@ -426,6 +426,44 @@ static void silence_ends_at_the_limit(void **state)
     }
 }
 
+static double drip_time(size_t piece, double slow_s, double total_s, struct gr_http_reply *reply, struct gr_err *err)
+{
+    static struct player p;
+    p = (struct player){.script = {"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"}, .drip_bytes = piece};
+    struct gr_http *h = NULL;
+    player_start(&p, NULL);
+    const struct gr_http_config cfg = {.stall_s = 0.3, .slow_s = slow_s};
+    gr_test_ok(gr_http_open(&cfg, &h, err), err);
+    struct taken t = {.take = true};
+    const struct gr_http_request q = {
+        .method = "GET", .url = p.url, .total_s = total_s, .want = want, .sink = sink, .user = &t};
+    assert_int_equal(gr_http_send(h, &q, reply, err), GR_ERR_NETWORK);
+    gr_http_close(h);
+    player_stop(&p);
+    gr_buf_free(&t.bytes);
+    return reply->wall_ms;
+}
+
+static void a_server_that_drips_is_given_up(void **state)
+{
+    (void)state;
+    struct gr_http_reply reply;
+    struct gr_err err = {0};
+    const double ms = drip_time(1, 0.5, 8.0, &reply, &err);
+    assert_int_equal(reply.fault, GR_HTTP_STALLED);
+    assert_true(reply.again);
+    assert_non_null(strstr(err.msg, "bytes came or went in 0.5 s"));
+    assert_true(ms >= 490.0 && ms < 4000.0);
+    assert_true(reply.body_bytes > 0); /* what came is kept: the next try goes on from there */
+    gr_http_reply_free(&reply);
+    (void)drip_time(1, 0.0, 1.2, &reply, &err); /* no limit: only the whole time */
+    assert_int_equal(reply.fault, GR_HTTP_LATE);
+    gr_http_reply_free(&reply);
+    (void)drip_time(1024, 0.4, 1.5, &reply, &err); /* 50 KiB/s are slow, not too slow */
+    assert_int_equal(reply.fault, GR_HTTP_LATE);
+    gr_http_reply_free(&reply);
+}
+
 static void the_sink_s_status_passes_through(void **state)
 {
     (void)state;
@@ -789,6 +827,7 @@ int main(void)
         cmocka_unit_test(broken_answers_say_whether_to_try_again),
         cmocka_unit_test(bytes_behind_the_answer_are_no_answer),
         cmocka_unit_test(silence_ends_at_the_limit),
+        cmocka_unit_test(a_server_that_drips_is_given_up),
         cmocka_unit_test(the_sink_s_status_passes_through),
         cmocka_unit_test(head_has_headers_and_no_body),
         cmocka_unit_test(endless_headers_are_refused),

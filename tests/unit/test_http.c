@@ -25,48 +25,48 @@
 enum { REPLY_MAX = 64 * 1024, MB = 1024 * 1024 };
 
 static struct server {
-    struct gr_http *http;
+    struct gr_httpd *http;
     struct gr_listener listener;
     atomic_int heads, ends, sent, refused, warnings;
-    _Atomic(struct gr_http_request *) held;
+    _Atomic(struct gr_httpd_request *) held;
     char unix_path[100];
 } sv;
 
 /* ---- the handler ---- */
 
-static void answer(struct gr_http_request *r, int status, const char *text)
+static void answer(struct gr_httpd_request *r, int status, const char *text)
 {
     struct gr_buf body = {0};
     gr_buf_puts(&body, text);
-    const struct gr_http_header headers[] = {{"X-Test", "a\r\nSet-Cookie: b"}, {"Bad Name", "c"}};
-    const struct gr_http_reply reply = {
+    const struct gr_httpd_header headers[] = {{"X-Test", "a\r\nSet-Cookie: b"}, {"Bad Name", "c"}};
+    const struct gr_httpd_reply reply = {
         .status = status, .content_type = "text/plain", .headers = headers, .n_headers = 2};
-    gr_http_reply(r, &reply, &body);
+    gr_httpd_reply(r, &reply, &body);
     assert_null(body.data);
 }
 
 static void *answer_later(void *arg)
 {
-    struct gr_http_request *r = arg;
+    struct gr_httpd_request *r = arg;
     size_t n = 0;
-    const char *body = gr_http_body(r, &n);
+    const char *body = gr_httpd_body(r, &n);
     unsigned sum = 0;
     for (size_t i = 0; i < n; i++) {
         sum = sum * 31 + (unsigned char)body[i];
     }
     char text[64];
     (void)snprintf(text, sizeof text, "%zu %u", n, sum);
-    gr_http_release_body(r);
+    gr_httpd_release_body(r);
     answer(r, 200, text);
     return NULL;
 }
 
-static void on_head(void *user, struct gr_http_request *r)
+static void on_head(void *user, struct gr_httpd_request *r)
 {
     assert_ptr_equal(user, &sv);
     atomic_fetch_add(&sv.heads, 1);
-    const char *path = gr_http_path(r);
-    const bool post = gr_http_method(r) == GR_HTTP_POST;
+    const char *path = gr_httpd_path(r);
+    const bool post = gr_httpd_method(r) == GR_HTTPD_POST;
     if (post && (strcmp(path, "/echo") == 0 || strcmp(path, "/hold") == 0 || strcmp(path, "/now") == 0)) {
         return;
     }
@@ -77,31 +77,31 @@ static void on_head(void *user, struct gr_http_request *r)
         for (int i = 0; i < 32 * 1024; i++) {
             gr_buf_put(&body, line, sizeof line);
         }
-        gr_http_reply(r, &(struct gr_http_reply){.status = 200, .content_type = "text/plain"}, &body);
+        gr_httpd_reply(r, &(struct gr_httpd_reply){.status = 200, .content_type = "text/plain"}, &body);
         return;
     }
-    if (gr_http_method(r) == GR_HTTP_OPTIONS) {
-        gr_http_reply(r, &(struct gr_http_reply){.status = 204}, NULL);
+    if (gr_httpd_method(r) == GR_HTTPD_OPTIONS) {
+        gr_httpd_reply(r, &(struct gr_httpd_reply){.status = 204}, NULL);
         return;
     }
     answer(r, post ? 405 : strncmp(path, "/ok", 3) == 0 ? 200 : 404, path);
 }
 
-static void on_body(void *user, struct gr_http_request *r)
+static void on_body(void *user, struct gr_httpd_request *r)
 {
     (void)user;
     pthread_t thread;
-    if (strcmp(gr_http_path(r), "/hold") == 0) {
+    if (strcmp(gr_httpd_path(r), "/hold") == 0) {
         atomic_store(&sv.held, r);
-    } else if (strcmp(gr_http_path(r), "/now") == 0) {
+    } else if (strcmp(gr_httpd_path(r), "/now") == 0) {
         size_t n = 0;
-        answer(r, 200, gr_http_body(r, &n));
+        answer(r, 200, gr_httpd_body(r, &n));
     } else if (pthread_create(&thread, NULL, answer_later, r) == 0) {
         (void)pthread_detach(thread);
     }
 }
 
-static void on_end(void *user, struct gr_http_request *r, bool sent)
+static void on_end(void *user, struct gr_httpd_request *r, bool sent)
 {
     (void)user;
     (void)r;
@@ -126,15 +126,15 @@ static void on_warning(void *user, const char *text)
 
 /* ---- the server ---- */
 
-static const struct gr_http_limits limits = {.connections = 100,
-                                             .head_bytes = 16 * 1024,
-                                             .body_bytes = 4 * MB,
-                                             .bodies_bytes = 6 * MB,
-                                             .head_s = 30,
-                                             .body_s = 30,
-                                             .idle_s = 30};
+static const struct gr_httpd_limits limits = {.connections = 100,
+                                              .head_bytes = 16 * 1024,
+                                              .body_bytes = 4 * MB,
+                                              .bodies_bytes = 6 * MB,
+                                              .head_s = 30,
+                                              .body_s = 30,
+                                              .idle_s = 30};
 
-static void start_on(const struct gr_http_limits *l, const struct gr_listen_config *where)
+static void start_on(const struct gr_httpd_limits *l, const struct gr_listen_config *where)
 {
     struct gr_err err;
     atomic_store(&sv.heads, 0);
@@ -144,21 +144,21 @@ static void start_on(const struct gr_http_limits *l, const struct gr_listen_conf
     atomic_store(&sv.warnings, 0);
     atomic_store(&sv.held, NULL);
     gr_test_ok(gr_listen(where, false, &sv.listener, &err), &err);
-    const struct gr_http_config cfg = {.listen_fd = sv.listener.fd,
-                                       .unix_socket = sv.listener.is_unix,
-                                       .inherited = sv.listener.inherited,
-                                       .limits = *l,
-                                       .on = {on_head, on_body, on_end, on_refused, on_warning, &sv}};
-    gr_test_ok(gr_http_start(&cfg, &sv.http, &err), &err);
+    const struct gr_httpd_config cfg = {.listen_fd = sv.listener.fd,
+                                        .unix_socket = sv.listener.is_unix,
+                                        .inherited = sv.listener.inherited,
+                                        .limits = *l,
+                                        .on = {on_head, on_body, on_end, on_refused, on_warning, &sv}};
+    gr_test_ok(gr_httpd_start(&cfg, &sv.http, &err), &err);
 }
 
-static void start(const struct gr_http_limits *l) { start_on(l, &(struct gr_listen_config){.inherited_fd = -1}); }
+static void start(const struct gr_httpd_limits *l) { start_on(l, &(struct gr_listen_config){.inherited_fd = -1}); }
 
 static void stop(void)
 {
-    gr_http_drain(sv.http);
-    assert_true(gr_http_wait_idle(sv.http, 5000));
-    gr_http_free(sv.http);
+    gr_httpd_drain(sv.http);
+    assert_true(gr_httpd_wait_idle(sv.http, 5000));
+    gr_httpd_free(sv.http);
     gr_listen_close(&sv.listener);
     assert_int_equal(atomic_load(&sv.heads), atomic_load(&sv.ends)); /* on_end once for each on_head */
 }
@@ -174,11 +174,11 @@ static bool until(bool (*done)(void), double ms)
     return true;
 }
 static bool is_held(void) { return atomic_load(&sv.held) != NULL; }
-static bool is_gone(void) { return gr_http_gone(atomic_load(&sv.held)); }
+static bool is_gone(void) { return gr_httpd_gone(atomic_load(&sv.held)); }
 static bool all_ended(void) { return atomic_load(&sv.ends) == atomic_load(&sv.heads); }
 static bool has_head(void) { return atomic_load(&sv.heads) > 0; }
-static bool is_full(void) { return gr_http_connections(sv.http) == 100; }
-static bool no_connection(void) { return gr_http_connections(sv.http) == 0; }
+static bool is_full(void) { return gr_httpd_connections(sv.http) == 100; }
+static bool no_connection(void) { return gr_httpd_connections(sv.http) == 0; }
 
 /* ---- clients ---- */
 
@@ -581,7 +581,7 @@ static void memory_follows_received_bytes_and_all_bodies_are_bounded(void **stat
         assert_true(put(fds[i], HEAD_OF("POST /echo") "Content-Length: 4194304\r\n\r\nx"));
     }
     (void)nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-    assert_int_equal(gr_http_connections(sv.http), 90);
+    assert_int_equal(gr_httpd_connections(sv.http), 90);
     if (!GR_TEST_FOREIGN_MALLOC) {
         assert_true(gr_test_peak_kib() - before < 8 * 1024);
     }
@@ -623,13 +623,13 @@ static double time_to_close(int fd)
     return gr_clock_ms() - t;
 }
 
-static const struct gr_http_limits quick = {.connections = 100,
-                                            .head_bytes = 16 * 1024,
-                                            .body_bytes = 64 * MB,
-                                            .bodies_bytes = 64 * MB,
-                                            .head_s = 0.4,
-                                            .body_s = 0.7,
-                                            .idle_s = 1.2};
+static const struct gr_httpd_limits quick = {.connections = 100,
+                                             .head_bytes = 16 * 1024,
+                                             .body_bytes = 64 * MB,
+                                             .bodies_bytes = 64 * MB,
+                                             .head_s = 0.4,
+                                             .body_s = 0.7,
+                                             .idle_s = 1.2};
 
 static void *drip(void *arg)
 {
@@ -717,8 +717,8 @@ static void a_vanished_client_is_noticed_and_ends_once(void **state)
         assert_true(put(fd, HEAD_OF("POST /hold") "Content-Length: 2\r\n\r\nab"));
         assert_true(until(is_held, 3000));
         assert_false(is_gone());
-        assert_int_equal(gr_http_open_requests(sv.http), 1);
-        assert_false(gr_http_wait_idle(sv.http, 20));
+        assert_int_equal(gr_httpd_open_requests(sv.http), 1);
+        assert_false(gr_httpd_wait_idle(sv.http, 20));
         const struct linger hard = {.l_onoff = reset};
         (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
         (void)close(fd);
@@ -727,7 +727,7 @@ static void a_vanished_client_is_noticed_and_ends_once(void **state)
         (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
         assert_int_equal(atomic_load(&sv.ends), ends); /* only after the reply was given */
         answer(atomic_load(&sv.held), 200, "late");
-        assert_true(gr_http_wait_idle(sv.http, 3000));
+        assert_true(gr_httpd_wait_idle(sv.http, 3000));
         assert_int_equal(atomic_load(&sv.ends), ends + 1);
         assert_int_equal(atomic_load(&sv.sent), 1); /* a closed side could be a half, a reset one takes nothing */
     }
@@ -891,16 +891,16 @@ static void drain_refuses_new_clients_closes_idle_ones_and_finishes_the_rest(voi
     read_one(idle, got);
     assert_true(put(busy, HEAD_OF("POST /hold") "Content-Length: 1\r\n\r\na"));
     assert_true(until(is_held, 3000));
-    gr_http_drain(sv.http);
+    gr_httpd_drain(sv.http);
     assert_int_equal(connect_fd(), -1);
     assert_true(time_to_close(idle) < 1000);
-    assert_false(gr_http_wait_idle(sv.http, 30));
+    assert_false(gr_httpd_wait_idle(sv.http, 30));
     answer(atomic_load(&sv.held), 200, "done");
     assert_int_equal(read_all(busy, got), 0);
     assert_has(got, "Connection: close");
     assert_has(got, "done");
     (void)close(busy);
-    assert_true(gr_http_wait_idle(sv.http, 1000));
+    assert_true(gr_httpd_wait_idle(sv.http, 1000));
     stop();
 }
 
@@ -913,7 +913,7 @@ static void an_inherited_socket_stays_open_for_its_owner(void **state)
     start_on(&limits, &(struct gr_listen_config){.inherited_fd = dup(owner.fd)});
     (void)exchange(HEAD_OF("GET /ok") "Connection: close\r\n\r\n");
     assert_starts(got, "HTTP/1.1 200 ");
-    gr_http_drain(sv.http);
+    gr_httpd_drain(sv.http);
     const int waiting = connect_fd(); /* for the next server */
     assert_true(waiting >= 0);
     stop();
@@ -938,15 +938,15 @@ static void it_ends_at_any_moment(void **state)
         if (i % 2) {
             (void)nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
         }
-        gr_http_drain(sv.http);
-        (void)gr_http_wait_idle(sv.http, 20); /* a waits for the rest of its body: no reply is owed to it */
-        gr_http_free(sv.http);
+        gr_httpd_drain(sv.http);
+        (void)gr_httpd_wait_idle(sv.http, 20); /* a waits for the rest of its body: no reply is owed to it */
+        gr_httpd_free(sv.http);
         gr_listen_close(&sv.listener);
         assert_int_equal(atomic_load(&sv.heads), atomic_load(&sv.ends));
         (void)close(a);
         (void)close(b);
     }
-    gr_http_free(NULL);
+    gr_httpd_free(NULL);
 }
 
 static void unix_sockets_are_served_too(void **state)
@@ -991,15 +991,15 @@ static void tls_material_is_checked(void **state)
 {
     (void)state;
     struct gr_err err;
-    struct gr_http *http = NULL;
+    struct gr_httpd *http = NULL;
     struct gr_listener l;
     gr_test_ok(gr_listen(&(struct gr_listen_config){.inherited_fd = -1}, true, &l, &err), &err);
-    const struct gr_http_config cfg = {.listen_fd = l.fd,
-                                       .tls_cert = "no",
-                                       .tls_key = "no",
-                                       .limits = limits,
-                                       .on = {on_head, on_body, on_end, on_refused, on_warning, &sv}};
-    gr_test_fails(gr_http_start(&cfg, &http, &err), &err, GR_ERR_USAGE, "TLS");
+    const struct gr_httpd_config cfg = {.listen_fd = l.fd,
+                                        .tls_cert = "no",
+                                        .tls_key = "no",
+                                        .limits = limits,
+                                        .on = {on_head, on_body, on_end, on_refused, on_warning, &sv}};
+    gr_test_fails(gr_httpd_start(&cfg, &http, &err), &err, GR_ERR_USAGE, "TLS");
     gr_listen_close(&l);
 }
 

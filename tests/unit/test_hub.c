@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "http_player.h"
 #include "hub/download.h"
 #include "hub/hub_cache.h"
 
@@ -317,6 +318,8 @@ static void each_refusal_has_its_remedy(void **state)
     refused(SECRET, 401, "HTTP/1.1 401 x\nX-Error-Message: Invalid credentials in Authorization header\n",
             GR_ERR_ACCESS, "https://hub.example/settings/tokens");
     refused(SECRET, 404, "X: y\nX-Error-Code: RevisionNotFound\n", GR_ERR_INPUT, "no such revision");
+    refused(NULL, 404, "X: y\nX-Error-Code: RevisionNotFound\n", GR_ERR_INPUT,
+            "those it has are at https://hub.example/org/name/commits/main");
     refused(NULL, 429, "HTTP/1.1 429 x\nRetry-After: 7\n", GR_ERR_NETWORK, "try again in 7 s; with HF_TOKEN set");
     refused(NULL, 503, "HTTP/1.1 503 x\nX-Error-Message: down\n", GR_ERR_NETWORK, "fault of its own (503: down)");
     refused(NULL, 302, "HTTP/1.1 302 x\n", GR_ERR_NETWORK, "not followed");
@@ -406,6 +409,22 @@ static void a_wrong_clock_is_named(void **state)
     gr_hub_close(hub);
 }
 
+/* Both limits in the Hub's settings reach the connection. */
+static void a_hub_that_drips_is_given_up(void **state)
+{
+    (void)state;
+    static struct player p = {.script = {"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"}, .drip_bytes = 1};
+    struct gr_hub *hub = NULL;
+    struct gr_hub_repo repo;
+    struct gr_err err;
+    player_start(&p, NULL);
+    const struct gr_hub_config cfg = {.endpoint = p.url, .tries = 1, .time_limit_s = 0.3, .slow_s = 0.5};
+    gr_test_ok(gr_hub_open(&cfg, &hub, &err), &err);
+    gr_test_fails(gr_hub_look(hub, ID, NULL, false, &repo, &err), &err, GR_ERR_NETWORK, "came or went in 0.5 s");
+    gr_hub_close(hub);
+    player_stop(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +444,7 @@ int main(void)
         cmocka_unit_test(the_next_page_is_the_hubs_own),
         cmocka_unit_test(offline_sends_nothing),
         cmocka_unit_test(a_wrong_clock_is_named),
+        cmocka_unit_test(a_hub_that_drips_is_given_up),
     };
     return cmocka_run_group_tests(tests, make_root, gr_test_temp_clean);
 }

@@ -16,6 +16,7 @@
 #include "cli/entry.h"
 #include "launch/launch.h"
 #include "launch/native.h"
+#include "launch/spawn.h"
 
 static struct gr_state_dirs dirs;
 static char *environment[] = {(char[]){"PATH=/usr/bin:/bin"}, (char[]){"GR00T_THREADS=9"}, (char[]){"KEPT=1"}, NULL};
@@ -594,6 +595,70 @@ static void wait_for_log(const struct gr_running *r, const char *text)
     fail_msg("%s never came", text);
 }
 
+/* Holds `touch FILE`, and tells its pid. */
+static void hold_touch(const char *file, struct gr_held *held)
+{
+    char program[] = "/bin/sh", option[] = "-c", script[GR_PATH_BYTES + 16];
+    char *argv[] = {program, option, script, NULL}, *none[] = {NULL};
+    struct gr_err err;
+    (void)snprintf(script, sizeof script, ": > %s", file);
+    const struct gr_spawn s = {argv, none, -1, -1, -1, true};
+    gr_test_ok(gr_spawn_held(&s, held, &err), &err);
+}
+
+static void a_held_program_runs_when_it_is_let_go_and_only_then(void **state)
+{
+    (void)state;
+    const char *file = gr_test_join(dirs.tools, "touched");
+    char absent[] = "/nonexistent/program", *argv[] = {absent, NULL}, *none[] = {NULL};
+    const struct gr_spawn wrong = {argv, none, -1, -1, -1, true};
+    struct gr_held held;
+    struct gr_err err;
+    gr_test_ok(gr_fs_mkdirs(dirs.tools, &err), &err);
+    hold_touch(file, &held);
+    gr_clock_sleep(50);
+    assert_false(gr_fs_is_file(file));
+    gr_spawn_drop(&held);
+    assert_int_equal(gr_process_start(held.pid), 0);
+    assert_false(gr_fs_is_file(file));
+    hold_touch(file, &held);
+    gr_test_ok(gr_spawn_go(&held, "sh", &err), &err);
+    assert_int_equal(gr_spawn_wait(held.pid), 0);
+    assert_true(gr_fs_is_file(file));
+    gr_test_ok(gr_spawn_held(&wrong, &held, &err), &err);
+    assert_int_equal(gr_spawn_go(&held, absent, &err), GR_ERR_INPUT);
+    assert_non_null(strstr(err.msg, "cannot run /nonexistent/program"));
+}
+
+/* As a launcher that is killed before it has written down what it starts. */
+static void a_held_program_never_runs_when_its_parent_is_killed(void **state)
+{
+    (void)state;
+    const char *file = gr_test_join(dirs.tools, "touched");
+    struct gr_held held;
+    struct gr_err err;
+    int tell[2];
+    pid_t grandchild = 0;
+    gr_test_ok(gr_fs_mkdirs(dirs.tools, &err), &err);
+    assert_int_equal(pipe(tell), 0);
+    const pid_t launcher = fork();
+    if (launcher == 0) {
+        hold_touch(file, &held);
+        (void)!write(tell[1], &held.pid, sizeof held.pid);
+        (void)pause();
+    }
+    assert_int_equal(read(tell[0], &grandchild, sizeof grandchild), sizeof grandchild);
+    (void)close(tell[0]);
+    (void)close(tell[1]);
+    assert_int_equal(kill(launcher, SIGKILL), 0);
+    (void)gr_spawn_wait(launcher);
+    for (int i = 0; i < 500 && gr_process_runs(grandchild, gr_process_start(grandchild), ""); i++) {
+        gr_clock_sleep(10);
+    }
+    assert_false(gr_process_runs(grandchild, gr_process_start(grandchild), ""));
+    assert_false(gr_fs_is_file(file));
+}
+
 static void a_service_is_started_once_and_ends_with_sigterm(void **state)
 {
     (void)state;
@@ -637,6 +702,33 @@ static void a_stop_leaves_the_file_of_the_next_start(void **state)
     gr_test_ok(gr_running_read(&dirs, r.name, &next, &err), &err);
     assert_int_equal(next.pid, getpid());
     gr_running_remove(&dirs, r.name);
+}
+
+static void a_stopped_service_is_remembered_until_it_is_forgotten(void **state)
+{
+    (void)state;
+    struct gr_running r, back;
+    struct gr_err err;
+    enum gr_stop_kind how;
+    char(*names)[GR_RUN_NAME_BYTES];
+    int n;
+    start_shell("echo here; exec sleep 100", &r);
+    wait_for_log(&r, "here");
+    gr_test_ok(gr_launch_stop(&dirs, &r, environment, 5.0, &how, &err), &err);
+    gr_test_ok(gr_running_list(&dirs, &names, &n, &err), &err);
+    assert_int_equal(n, 0);
+    gr_test_ok(gr_stopped_list(&dirs, &names, &n, &err), &err);
+    assert_int_equal(n, 1);
+    assert_string_equal(names[0], r.name);
+    free(names);
+    gr_test_ok(gr_stopped_read(&dirs, r.name, &back, &err), &err);
+    assert_same(&back, &r);
+    gr_stopped_forget(&dirs, "/another", NULL, true);
+    gr_stopped_forget(&dirs, r.target, "another", true);
+    gr_test_ok(gr_stopped_read(&dirs, r.name, &back, &err), &err);
+    gr_stopped_forget(&dirs, r.target, r.profile, true);
+    assert_int_equal(gr_stopped_read(&dirs, r.name, &back, &err), GR_ERR_INPUT);
+    assert_false(gr_fs_is_file(r.log));
 }
 
 static void a_service_that_does_not_listen_is_killed(void **state)
@@ -717,11 +809,11 @@ static void the_port_of_a_service_that_starts_is_not_given_out_again(void **stat
     struct gr_err err;
     enum gr_stop_kind how;
     int first, second;
-    gr_test_ok(gr_launch_port(&dirs, &first, &err), &err);
+    gr_test_ok(gr_launch_port(&dirs, GR_LAUNCH_PORT, &first, &err), &err);
     start_shell("exec sleep 30", &r);
     r.port = first;
     gr_test_ok(gr_running_write(&dirs, &r, &err), &err);
-    gr_test_ok(gr_launch_port(&dirs, &second, &err), &err);
+    gr_test_ok(gr_launch_port(&dirs, GR_LAUNCH_PORT, &second, &err), &err);
     assert_true(second > first);
     gr_test_ok(gr_launch_stop(&dirs, &r, environment, 1.0, &how, &err), &err);
 }
@@ -903,8 +995,11 @@ int main(void)
         T(a_package_cannot_take_the_place_of_the_tools_own_files),
         T(damaged_state_files_are_told),
         T(a_token_goes_through_the_environment_only),
+        T(a_held_program_runs_when_it_is_let_go_and_only_then),
+        T(a_held_program_never_runs_when_its_parent_is_killed),
         T(a_service_is_started_once_and_ends_with_sigterm),
         T(a_stop_leaves_the_file_of_the_next_start),
+        T(a_stopped_service_is_remembered_until_it_is_forgotten),
         T(a_service_that_does_not_listen_is_killed),
         T(another_process_with_that_pid_is_never_signalled),
         T(a_package_does_not_inherit_settings_that_overrule_its_profile),

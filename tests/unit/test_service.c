@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_service.c: routes, refusals, queue, a failing engine, drain and stop. HTTP is a stand-in here: the gr_http_* functions below take
+ * test_service.c: routes, refusals, queue, a failing engine, drain and stop. HTTP is a stand-in here: the gr_httpd_* functions below take
  * the place of http.c in this program, so that each test decides when a head, a body or a lost client comes. The engine is the
  * demo snapshot; where a test needs a slow or a broken one it hangs its own function into the service. */
 #include "gr_test.h"
@@ -25,10 +25,10 @@
 /* ---- HTTP without a network ---- */
 
 enum { HEADERS_MAX = 12 };
-struct gr_http_request {
-    enum gr_http_method method;
+struct gr_httpd_request {
+    enum gr_httpd_method method;
     const char *method_name, *path;
-    struct gr_http_header headers[4];
+    struct gr_httpd_header headers[4];
     char *body;
     size_t n_body;
     double arrived_ms;
@@ -43,18 +43,18 @@ struct gr_http_request {
     struct gr_buf text;
 };
 
-enum gr_http_method gr_http_method(const struct gr_http_request *r) { return r->method; }
-const char *gr_http_method_name(const struct gr_http_request *r) { return r->method_name; }
-const char *gr_http_path(const struct gr_http_request *r) { return r->path; }
-double gr_http_arrived_ms(const struct gr_http_request *r) { return r->arrived_ms; }
-const char *gr_http_peer(const struct gr_http_request *r) { return r == NULL ? "" : "test"; }
-void gr_http_set_user(struct gr_http_request *r, void *user) { r->user = user; }
-void *gr_http_user(const struct gr_http_request *r) { return r->user; }
-bool gr_http_gone(const struct gr_http_request *r) { return atomic_load(&r->gone); }
-int gr_http_open_requests(const struct gr_http *http) { return http == NULL ? 0 : 7; }
-int gr_http_connections(const struct gr_http *http) { return http == NULL ? 0 : 9; }
+enum gr_httpd_method gr_httpd_method(const struct gr_httpd_request *r) { return r->method; }
+const char *gr_httpd_method_name(const struct gr_httpd_request *r) { return r->method_name; }
+const char *gr_httpd_path(const struct gr_httpd_request *r) { return r->path; }
+double gr_httpd_arrived_ms(const struct gr_httpd_request *r) { return r->arrived_ms; }
+const char *gr_httpd_peer(const struct gr_httpd_request *r) { return r == NULL ? "" : "test"; }
+void gr_httpd_set_user(struct gr_httpd_request *r, void *user) { r->user = user; }
+void *gr_httpd_user(const struct gr_httpd_request *r) { return r->user; }
+bool gr_httpd_gone(const struct gr_httpd_request *r) { return atomic_load(&r->gone); }
+int gr_httpd_open_requests(const struct gr_httpd *http) { return http == NULL ? 0 : 7; }
+int gr_httpd_connections(const struct gr_httpd *http) { return http == NULL ? 0 : 9; }
 
-const char *gr_http_header(const struct gr_http_request *r, const char *name)
+const char *gr_httpd_header(const struct gr_httpd_request *r, const char *name)
 {
     for (size_t i = 0; i < sizeof r->headers / sizeof r->headers[0] && r->headers[i].name != NULL; i++) {
         if (strcasecmp(r->headers[i].name, name) == 0) {
@@ -64,20 +64,20 @@ const char *gr_http_header(const struct gr_http_request *r, const char *name)
     return strcasecmp(name, "Content-Length") == 0 ? "1" : NULL;
 }
 
-const char *gr_http_body(const struct gr_http_request *r, size_t *n)
+const char *gr_httpd_body(const struct gr_httpd_request *r, size_t *n)
 {
     *n = r->n_body;
     return r->body;
 }
 
-void gr_http_release_body(struct gr_http_request *r)
+void gr_httpd_release_body(struct gr_httpd_request *r)
 {
     free(r->body);
     r->body = NULL;
     r->body_released = true;
 }
 
-void gr_http_reply(struct gr_http_request *r, const struct gr_http_reply *reply, struct gr_buf *body)
+void gr_httpd_reply(struct gr_httpd_request *r, const struct gr_httpd_reply *reply, struct gr_buf *body)
 {
     r->status = reply->status;
     r->n_headers = reply->n_headers;
@@ -99,7 +99,7 @@ void gr_http_reply(struct gr_http_request *r, const struct gr_http_reply *reply,
 
 static struct gr_boot_fixture fixture;
 
-static const char *reply_header(const struct gr_http_request *r, const char *name)
+static const char *reply_header(const struct gr_httpd_request *r, const char *name)
 {
     for (int i = 0; i < r->n_headers; i++) {
         if (strcasecmp(r->header_text[i][0], name) == 0) {
@@ -110,23 +110,23 @@ static const char *reply_header(const struct gr_http_request *r, const char *nam
 }
 
 /* "POST /predict"; body NULL: none. Calls on_head and, when nothing came back, on_body. */
-static void ask(struct gr_service *s, struct gr_http_request *r, const char *line, const char *body)
+static void ask(struct gr_service *s, struct gr_httpd_request *r, const char *line, const char *body)
 {
     static const char *const names[] = {"GET", "HEAD", "POST", "OPTIONS"};
-    struct gr_http_callbacks on = gr_service_callbacks(s);
+    struct gr_httpd_callbacks on = gr_service_callbacks(s);
     r->path = strchr(line, ' ') + 1;
-    r->method = GR_HTTP_OTHER;
+    r->method = GR_HTTPD_OTHER;
     r->method_name = "?";
     for (size_t i = 0; i < 4; i++) {
         if (strncmp(line, names[i], strlen(names[i])) == 0) {
-            r->method = (enum gr_http_method)i;
+            r->method = (enum gr_httpd_method)i;
             r->method_name = names[i];
         }
     }
     r->arrived_ms = gr_clock_ms();
     on.on_head(on.user, r);
     if (atomic_load(&r->replies) == 0) {
-        assert_int_equal(r->method, GR_HTTP_POST);
+        assert_int_equal(r->method, GR_HTTPD_POST);
         r->body = strdup(body != NULL ? body : "");
         r->n_body = strlen(r->body);
         on.on_body(on.user, r);
@@ -135,7 +135,7 @@ static void ask(struct gr_service *s, struct gr_http_request *r, const char *lin
 
 static void nap(void) { nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); }
 
-static void wait_reply(struct gr_http_request *r)
+static void wait_reply(struct gr_httpd_request *r)
 {
     for (int i = 0; i < 20000 && atomic_load(&r->replies) == 0; i++) {
         nap();
@@ -143,9 +143,9 @@ static void wait_reply(struct gr_http_request *r)
     assert_int_equal(atomic_load(&r->replies), 1);
 }
 
-static void end(struct gr_service *s, struct gr_http_request *r)
+static void end(struct gr_service *s, struct gr_httpd_request *r)
 {
-    struct gr_http_callbacks on = gr_service_callbacks(s);
+    struct gr_httpd_callbacks on = gr_service_callbacks(s);
     on.on_end(on.user, r, !atomic_load(&r->gone));
     gr_buf_free(&r->text);
     free(r->body);
@@ -153,7 +153,7 @@ static void end(struct gr_service *s, struct gr_http_request *r)
 }
 
 /* The whole of it; the body of the reply stays in r->text until `end`. */
-static int status_of(struct gr_service *s, struct gr_http_request *r, const char *line, const char *body)
+static int status_of(struct gr_service *s, struct gr_httpd_request *r, const char *line, const char *body)
 {
     ask(s, r, line, body);
     wait_reply(r);
@@ -162,13 +162,13 @@ static int status_of(struct gr_service *s, struct gr_http_request *r, const char
 
 static int status_only(struct gr_service *s, const char *line)
 {
-    struct gr_http_request r = {0};
+    struct gr_httpd_request r = {0};
     int status = status_of(s, &r, line, NULL);
     end(s, &r);
     return status;
 }
 
-static struct gr_json *json_of(const struct gr_http_request *r)
+static struct gr_json *json_of(const struct gr_httpd_request *r)
 {
     struct gr_json *root = NULL;
     struct gr_err err;
@@ -177,7 +177,7 @@ static struct gr_json *json_of(const struct gr_http_request *r)
     return root;
 }
 
-static void assert_error(const struct gr_http_request *r, int status, const char *code, const char *field)
+static void assert_error(const struct gr_httpd_request *r, int status, const char *code, const char *field)
 {
     struct gr_json *root = json_of(r);
     const struct gr_json *e = gr_json_get(root, "error"), *f = gr_json_get(e, "field");
@@ -213,7 +213,7 @@ static struct gr_service *ready_service(void)
 /* Body of /demo's "request", to be freed. */
 static char *demo_request(struct gr_service *s)
 {
-    struct gr_http_request r = {0};
+    struct gr_httpd_request r = {0};
     assert_int_equal(status_of(s, &r, "GET /demo", NULL), 200);
     const char *begin = strstr(r.text.data, "{\"images\""), *last = strstr(r.text.data, ",\"expected\":");
     assert_true(begin != NULL && last != NULL);
@@ -281,23 +281,23 @@ static void before_ready_only_liveness_answers(void **state)
     (void)state;
     struct gr_service *s = new_service(&fixture.config);
     gr_service_set_phase(s, "pack weights 43 %");
-    struct gr_http_request r = {0};
+    struct gr_httpd_request r = {0};
     assert_int_equal(status_of(s, &r, "GET /health", NULL), 200);
     assert_string_equal(r.text.data, "{\"status\":\"starting\",\"model\":\"GR00T-N1.6-3B-cpu\",\"device\":\"cpu:0\"}");
     assert_string_equal(r.type, "application/json");
     end(s, &r);
-    r = (struct gr_http_request){0};
+    r = (struct gr_httpd_request){0};
     assert_int_equal(status_of(s, &r, "GET /v1/models", NULL), 200);
     assert_string_equal(r.text.data, "{\"object\":\"list\",\"data\":[]}");
     end(s, &r);
-    r = (struct gr_http_request){0};
+    r = (struct gr_httpd_request){0};
     assert_int_equal(status_of(s, &r, "GET /ready", NULL), 503);
     assert_non_null(strstr(r.text.data, "\"ready\":false,\"status\":\"starting\",\"phase\":\"pack weights 43 %\""));
     assert_string_equal(reply_header(&r, "Retry-After"), "1");
     end(s, &r);
     static const char *const later[] = {"GET /info", "GET /demo", "GET /openapi.json", "POST /predict"};
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        r = (struct gr_http_request){0};
+        r = (struct gr_httpd_request){0};
         (void)status_of(s, &r, later[i], NULL);
         assert_error(&r, 503, "starting", NULL);
         assert_string_equal(reply_header(&r, "Retry-After"), "1");
@@ -320,19 +320,19 @@ static void after_ready_every_route_answers_get_and_head(void **state)
         snprintf(line, sizeof line, "HEAD %s", paths[i]);
         assert_int_equal(status_only(s, line), 200);
         snprintf(line, sizeof line, "POST %s", paths[i]);
-        struct gr_http_request r = {0};
+        struct gr_httpd_request r = {0};
         (void)status_of(s, &r, line, NULL);
         assert_error(&r, 405, "method_not_allowed", NULL);
         assert_string_equal(reply_header(&r, "Allow"), "GET, HEAD, OPTIONS");
         end(s, &r);
         snprintf(line, sizeof line, "OPTIONS %s", paths[i]);
-        r = (struct gr_http_request){0};
+        r = (struct gr_httpd_request){0};
         assert_int_equal(status_of(s, &r, line, NULL), 204);
         assert_string_equal(reply_header(&r, "Allow"), "GET, HEAD, OPTIONS");
         assert_null(reply_header(&r, "Access-Control-Allow-Origin"));
         end(s, &r);
     }
-    struct gr_http_request r = {0};
+    struct gr_httpd_request r = {0};
     assert_int_equal(status_of(s, &r, "GET /v1/models", NULL), 200);
     assert_non_null(strstr(r.text.data, "\"id\":\"nvidia/GR00T-N1.6-3B\",\"object\":\"model\",\"created\":"));
     assert_non_null(strstr(r.text.data, "\"owned_by\":\"nvidia\""));
@@ -346,14 +346,14 @@ static void unknown_paths_and_methods_are_refused(void **state)
     static const char *const unknown[] = {"GET /",          "GET /health/", "GET /Health",
                                           "POST /predict/", "OPTIONS /x",   "DELETE /x"};
     struct gr_service *s = ready_service();
-    struct gr_http_request r;
+    struct gr_httpd_request r;
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
-        r = (struct gr_http_request){0};
+        r = (struct gr_httpd_request){0};
         (void)status_of(s, &r, unknown[i], NULL);
         assert_error(&r, 404, "not_found", NULL);
         end(s, &r);
     }
-    r = (struct gr_http_request){0};
+    r = (struct gr_httpd_request){0};
     assert_int_equal(status_of(s, &r, "GET /predict", NULL), 405);
     assert_string_equal(reply_header(&r, "Allow"), "POST, OPTIONS");
     end(s, &r);
@@ -383,7 +383,7 @@ static void only_json_bodies_are_let_in(void **state)
                  {"Content-Encoding", "identity", 422}};
     struct gr_service *s = ready_service();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct gr_http_request r = {.headers = {{cases[i].name, cases[i].value}}};
+        struct gr_httpd_request r = {.headers = {{cases[i].name, cases[i].value}}};
         const int status = status_of(s, &r, "POST /predict", "{}");
         if (status != cases[i].status) {
             fail_msg("%s: %s: %d", cases[i].name, cases[i].value, status);
@@ -420,7 +420,7 @@ static void a_key_is_wanted_everywhere_but_on_probes(void **state)
                  {"GET /v1/models", "Authorization", "s3cret", 401},
                  {"GET /nowhere", "X-API-Key", "s3cret", 404}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct gr_http_request r = {.headers = {{cases[i].name, cases[i].value}}};
+        struct gr_httpd_request r = {.headers = {{cases[i].name, cases[i].value}}};
         const int status = status_of(s, &r, cases[i].line, NULL);
         if (status != cases[i].status) {
             fail_msg("%s %s: %s: %d", cases[i].line, cases[i].name, cases[i].value, status);
@@ -440,7 +440,7 @@ static void cors_headers_come_only_when_switched_on(void **state)
     struct gr_service_config cfg = fixture.config;
     cfg.cors_origin = "https://robot.example";
     struct gr_service *s = new_service(&cfg);
-    struct gr_http_request r = {.headers = {{"Origin", "https://other.example"}}};
+    struct gr_httpd_request r = {.headers = {{"Origin", "https://other.example"}}};
     assert_int_equal(status_of(s, &r, "OPTIONS /predict", NULL), 204);
     assert_string_equal(reply_header(&r, "Access-Control-Allow-Origin"), "https://robot.example");
     assert_string_equal(reply_header(&r, "Vary"), "Origin");
@@ -448,7 +448,7 @@ static void cors_headers_come_only_when_switched_on(void **state)
     assert_non_null(strstr(reply_header(&r, "Access-Control-Allow-Headers"), "Content-Type"));
     assert_non_null(reply_header(&r, "Access-Control-Max-Age"));
     end(s, &r);
-    r = (struct gr_http_request){0};
+    r = (struct gr_httpd_request){0};
     assert_int_equal(status_of(s, &r, "GET /nowhere", NULL), 404);
     assert_string_equal(reply_header(&r, "Access-Control-Allow-Origin"), "https://robot.example");
     end(s, &r);
@@ -483,14 +483,14 @@ static void the_demo_request_gives_the_expected_chunk(void **state)
     struct gr_service *s = ready_service();
     char *body = demo_request(s), *first = NULL;
     for (int round = 0; round < 2; round++) {
-        struct gr_http_request r = {.headers = {{"Content-Type", "application/json"}}};
+        struct gr_httpd_request r = {.headers = {{"Content-Type", "application/json"}}};
         assert_int_equal(status_of(s, &r, "POST /predict", body), 200);
         assert_true(r.body_released);
         char *last = strstr(r.text.data, "\"action_horizon\"");
         assert_non_null(last);
         char *actions = strndup(r.text.data, (size_t)(last - r.text.data));
         if (first == NULL) {
-            struct gr_http_request d = {0};
+            struct gr_httpd_request d = {0};
             first = actions;
             assert_int_equal(status_of(s, &d, "GET /demo", NULL), 200);
             char *expected = strstr(d.text.data, "\"expected\":{\"actions\":") + strlen("\"expected\":");
@@ -522,7 +522,7 @@ static void bad_bodies_are_answered_while_a_predict_runs(void **state)
     (void)state;
     struct gr_service *s = service_with(slow_predict);
     char *body = demo_request(s);
-    struct gr_http_request good = {0}, bad = {0}, ready = {0};
+    struct gr_httpd_request good = {0}, bad = {0}, ready = {0};
     ask(s, &good, "POST /predict", body);
     wait_entered(1);
     (void)status_of(s, &bad, "POST /predict", "{\"nonsense\":1");
@@ -564,7 +564,7 @@ static void too_many_tokens_name_the_instruction(void **state)
         gr_buf_puts(&longer, "? "); /* one token each, and not enough of them for the character limit */
     }
     gr_buf_puts(&longer, close);
-    struct gr_http_request r = {0};
+    struct gr_httpd_request r = {0};
     const int status = status_of(s, &r, "POST /predict", longer.data);
     assert_int_equal(status, 400);
     end(s, &r);
@@ -585,7 +585,7 @@ static void a_request_that_cannot_be_encoded_never_waits(void **state)
         gr_buf_puts(&longer, "? ");
     }
     gr_buf_puts(&longer, strchr(at, '"'));
-    struct gr_http_request running = {0}, bad = {0};
+    struct gr_httpd_request running = {0}, bad = {0};
     ask(s, &running, "POST /predict", body);
     wait_entered(1);
     assert_int_equal(status_of(s, &bad, "POST /predict", longer.data), 400);
@@ -608,7 +608,7 @@ static void overlapping_requests_give_the_chunks_they_give_alone(void **state)
     struct gr_service *s = service_with(slow_predict); /* queue 2: one runs, two wait */
     char *body = demo_request(s), *seed = strstr(body, "\"seed\":42"), *alone[N];
     for (int overlap = 0; overlap < 2; overlap++) {
-        struct gr_http_request r[N] = {0};
+        struct gr_httpd_request r[N] = {0};
         char *bodies[N];
         atomic_store(&let_go, overlap == 0 ? 1000 : atomic_load(&entered));
         for (int i = 0; i < N; i++) {
@@ -662,12 +662,12 @@ static void a_refusal_of_the_engine_names_its_field(void **state)
     (void)state;
     struct gr_service *s = service_with(long_text_predict);
     char *body = demo_request(s);
-    struct gr_http_request r = {0};
+    struct gr_httpd_request r = {0};
     (void)status_of(s, &r, "POST /predict", body);
     assert_error(&r, 400, "long_instruction", "instruction");
     assert_non_null(strstr(r.text.data, "n_text exceeds L_max"));
     end(s, &r);
-    r = (struct gr_http_request){0};
+    r = (struct gr_httpd_request){0};
     (void)status_of(s, &r, "POST /predict", body);
     assert_error(&r, 400, "not_finite", "state.left_arm[3]");
     end(s, &r);
@@ -680,7 +680,7 @@ static void a_full_queue_refuses_and_gone_clients_cost_nothing(void **state)
     (void)state;
     struct gr_service *s = service_with(slow_predict); /* queue 2 */
     char *body = demo_request(s);
-    struct gr_http_request running = {0}, gone = {0}, waiting = {0}, late = {0}, again = {0};
+    struct gr_httpd_request running = {0}, gone = {0}, waiting = {0}, late = {0}, again = {0};
     ask(s, &running, "POST /predict", body);
     wait_entered(1);
     ask(s, &gone, "POST /predict", body);
@@ -704,7 +704,7 @@ static void a_full_queue_refuses_and_gone_clients_cost_nothing(void **state)
     end(s, &gone);
     end(s, &waiting);
     end(s, &again);
-    struct gr_http_request m = {0};
+    struct gr_httpd_request m = {0};
     assert_int_equal(status_of(s, &m, "GET /metrics", NULL), 200);
     assert_non_null(strstr(m.text.data, "\ngr00t_dropped_total 1\n"));
     assert_non_null(strstr(m.text.data, "\ngr00t_requests_total{route=\"/predict\",status=\"499\"} 1\n"));
@@ -720,7 +720,7 @@ static void answers_come_in_the_order_of_arrival(void **state)
     (void)state;
     struct gr_service *s = service_with(slow_predict);
     char *body = demo_request(s);
-    struct gr_http_request r[3] = {0};
+    struct gr_httpd_request r[3] = {0};
     for (int i = 0; i < 3; i++) {
         ask(s, &r[i], "POST /predict", body);
     }
@@ -756,7 +756,7 @@ static void one_failure_is_answered_and_survived(void **state)
     gr_service_on_fatal(s, count_fatal, &fatal_calls);
     atomic_store(&fatal_calls, 0);
     char *body = demo_request(s);
-    struct gr_http_request r = {0}, after = {0};
+    struct gr_httpd_request r = {0}, after = {0};
     atomic_store(&fail_next, 1);
     (void)status_of(s, &r, "POST /predict", body);
     assert_error(&r, 500, "engine_failure", NULL);
@@ -781,7 +781,7 @@ static void a_broken_engine_is_fatal(void **state)
         gr_service_on_fatal(s, count_fatal, &fatal_calls);
         atomic_store(&fatal_calls, 0);
         char *body = demo_request(s);
-        struct gr_http_request r = {0}, after = {0};
+        struct gr_httpd_request r = {0}, after = {0};
         atomic_store(&fail_next, kind == 0 ? 2 : 1); /* the check fails, or gives other values */
         atomic_store(&broken, kind == 1);
         assert_int_equal(status_of(s, &r, "POST /predict", body), 500);
@@ -806,7 +806,7 @@ static void draining_finishes_what_was_accepted(void **state)
     (void)state;
     struct gr_service *s = service_with(slow_predict);
     char *body = demo_request(s);
-    struct gr_http_request a = {0}, b = {0}, late = {0}, health = {0}, info = {0};
+    struct gr_httpd_request a = {0}, b = {0}, late = {0}, health = {0}, info = {0};
     ask(s, &a, "POST /predict", body);
     ask(s, &b, "POST /predict", body);
     wait_entered(1);
@@ -839,7 +839,7 @@ static void stopping_answers_everything_once(void **state)
     (void)state;
     struct gr_service *s = service_with(slow_predict);
     char *body = demo_request(s);
-    struct gr_http_request r[3] = {0}, late = {0};
+    struct gr_httpd_request r[3] = {0}, late = {0};
     for (int i = 0; i < 3; i++) {
         ask(s, &r[i], "POST /predict", body);
     }
@@ -880,8 +880,8 @@ static void a_client_that_goes_during_its_body_leaves_nothing(void **state)
 {
     (void)state;
     struct gr_service *s = ready_service();
-    struct gr_http_callbacks on = gr_service_callbacks(s);
-    struct gr_http_request r = {.method = GR_HTTP_POST, .method_name = "POST", .path = "/predict", .gone = true};
+    struct gr_httpd_callbacks on = gr_service_callbacks(s);
+    struct gr_httpd_request r = {.method = GR_HTTPD_POST, .method_name = "POST", .path = "/predict", .gone = true};
     on.on_head(on.user, &r);
     assert_int_equal(atomic_load(&r.replies), 0);
     end(s, &r);
@@ -903,7 +903,7 @@ static void a_state_outside_the_recordings_is_counted_and_logged_once(void **sta
     close(fd);
     int statuses[2];
     for (int i = 0; i < 2; i++) {
-        struct gr_http_request r = {0};
+        struct gr_httpd_request r = {0};
         statuses[i] = status_of(s, &r, "POST /predict", body);
         end(s, &r);
     }
@@ -915,7 +915,7 @@ static void a_state_outside_the_recordings_is_counted_and_logged_once(void **sta
     assert_non_null(first);
     assert_null(strstr(first + 1, "state.waist[0]"));
     free(log);
-    struct gr_http_request m = {0};
+    struct gr_httpd_request m = {0};
     assert_int_equal(status_of(s, &m, "GET /metrics", NULL), 200);
     const char *n = strstr(m.text.data, "\ngr00t_state_out_of_range_total ");
     assert_true(n != NULL && atoi(n + strlen("\ngr00t_state_out_of_range_total ")) >= 2);

@@ -24,7 +24,7 @@ static struct gr_boot_fixture fixture;
 
 struct served {
     struct gr_service *service;
-    struct gr_http *http;
+    struct gr_httpd *http;
     int fd, port;
 };
 
@@ -39,9 +39,9 @@ static struct served serve(bool ready)
     assert_int_equal(getsockname(s.fd, (struct sockaddr *)&a, &n), 0);
     s.port = ntohs(a.sin_port);
     gr_test_ok(gr_service_new(&fixture.config, &s.service, &err), &err);
-    const struct gr_http_config cfg = {
+    const struct gr_httpd_config cfg = {
         .listen_fd = s.fd, .limits = fixture.config.limits, .on = gr_service_callbacks(s.service)};
-    gr_test_ok(gr_http_start(&cfg, &s.http, &err), &err);
+    gr_test_ok(gr_httpd_start(&cfg, &s.http, &err), &err);
     gr_service_set_http(s.service, s.http);
     if (ready) {
         gr_test_ok(gr_service_ready(s.service, &fixture.facts, &err), &err);
@@ -52,10 +52,10 @@ static struct served serve(bool ready)
 static void unserve(struct served *s)
 {
     gr_service_drain(s->service);
-    gr_http_drain(s->http);
-    assert_true(gr_http_wait_idle(s->http, 20000));
+    gr_httpd_drain(s->http);
+    assert_true(gr_httpd_wait_idle(s->http, 20000));
     gr_service_stop(s->service);
-    gr_http_free(s->http);
+    gr_httpd_free(s->http);
     gr_service_free(s->service);
     close(s->fd);
 }

@@ -334,11 +334,14 @@ static void a_revision_that_is_not_there_is_never_replaced(void **state)
     f.revision = "gone"; /* refs/gone names a commit that is not there */
     refuses(&f, ENV(home, hub_variable), GR_ERR_FORMAT, "gr00t pull nvidia/GR00T-N1.6-3B@gone");
     f.revision = "other";
-    refuses(&f, ENV(home, hub_variable), GR_ERR_FORMAT, "refs/other");
+    refuses(&f, ENV(home, hub_variable), GR_ERR_FORMAT, "other is not in the Hub cache, but");
     f.revision = "evil";
     refuses(&f, ENV(home, hub_variable), GR_ERR_FORMAT, "no commit");
-    f.revision = "../../x";
-    refuses(&f, ENV(home, hub_variable), GR_ERR_USAGE, "no commit or branch");
+    static const char *const unusable[] = {"../../x", "other/", "other//x", "x/.y", ""}; /* as `pull` refuses them */
+    for (size_t i = 0; i < sizeof unusable / sizeof unusable[0]; i++) {
+        f.revision = unusable[i];
+        refuses(&f, ENV(home, hub_variable), GR_ERR_USAGE, "is no commit, branch or tag name");
+    }
     f.revision = NULL;
     f.hf_model = "nvidia/other";
     refuses(&f, ENV(home, hub_variable), GR_ERR_FORMAT, "models--nvidia--other/refs/main");

@@ -212,6 +212,25 @@ static void a_cause_outlives_the_tail(void **state)
     assert_string_equal(f.line, "CHIP_IN_USE by 17");
 }
 
+static void a_killed_service_is_told_with_its_limit_and_its_need(void **state)
+{
+    (void)state;
+    struct seen s = {""};
+    struct gr_watch *w = fresh();
+    struct gr_watch_failure f;
+    gr_watch_killed(w, false, 0, &f);
+    assert_string_equal(f.sentence, "The service was killed, perhaps for want of memory.");
+    feed(w, &s, STAMP "Loading weights 10 % (657 of 6573 MB)\n" STAMP "Loading weights 20 % (1314 of 6573 MB)\n");
+    gr_watch_killed(w, true, 512000000, &f);
+    assert_string_equal(f.cause, "out of memory");
+    assert_string_equal(f.sentence, "The service was killed; out of memory: limit 512 MB, needs more than 6573 MB.");
+    feed(w, &s, STAMP "Model built in 9.0 s (weights 6573 MB, 1204 tensors, 3000 MB packed, cache path warm)\n");
+    gr_watch_killed(w, false, 0, &f);
+    assert_string_equal(f.sentence, "The service was killed, perhaps for want of memory: needs more than 9573 MB.");
+    assert_non_null(strstr(f.line, "Model built"));
+    assert_non_null(f.actions[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +244,7 @@ int main(void)
         cmocka_unit_test(long_lines_and_many_lines_stay_in_their_bounds),
         cmocka_unit_test(failures_are_told_in_the_order_of_their_weight),
         cmocka_unit_test(a_cause_outlives_the_tail),
+        cmocka_unit_test(a_killed_service_is_told_with_its_limit_and_its_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
