@@ -212,8 +212,14 @@ static enum gr_status remove_model(const char *model, const char *blobs, bool dr
                                    struct gr_err *err)
 {
     struct ids mine = {0}, none = {0};
+    struct stat st;
     (void)snprintf(out->path, sizeof out->path, "%s", model);
     out->all = true;
+    if (lstat(model, &st) == 0 &&
+        S_ISLNK(st.st_mode)) { /* somebody's folder elsewhere, perhaps shared: nothing is removed through a link */
+        out->link = true;
+        return dry_run ? GR_OK : gr_tree_remove(model, err);
+    }
     enum gr_status status = gr_fs_is_dir(blobs) ? walk(blobs, note_blob, &mine, err) : GR_OK;
     status = status == GR_OK ? drop_blobs(blobs, &mine, &none, true, out, err) : status;
     free(mine.items);

@@ -8,8 +8,9 @@
 
 struct gr_cache_removed {
     int n_snapshots, n_blobs;
-    uint64_t bytes;           /* of the blobs */
-    bool all;                 /* nothing of the repository is left */
+    uint64_t bytes; /* of the blobs */
+    bool all;       /* nothing of the repository is left */
+    bool link;      /* the repository's folder was a link, which went alone: nothing of what it leads to is counted */
     char path[GR_PATH_BYTES]; /* what was removed: the repository's folder, or that of the snapshot */
 };
 /* commit NULL: all of the repository. Of one snapshot: its folder, its kept listing, refs that lead to it, blobs that no other snapshot links to; with the

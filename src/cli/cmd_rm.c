@@ -97,6 +97,11 @@ static enum gr_status drop_repository(struct removal *r, const char *id, const c
     if (status != GR_OK) {
         return status == GR_ERR_INPUT ? GR_OK : gr_fail(err, status, "%s", why.msg);
     }
+    if (done.link) {
+        gr_buf_line(r->out, "%s %s  %s  (a link: what it leads to stays)\n",
+                    r->o->dry_run ? "→ would remove" : "✓ removed", what, done.path);
+        return GR_OK;
+    }
     if (done.n_snapshots > 1) {
         (void)snprintf(count, sizeof count, "%d snapshots, ", done.n_snapshots);
     }
@@ -172,6 +177,53 @@ static const char *used_by(const struct removal *r, const char *id, const char *
     return NULL;
 }
 
+/* The service reads what is in the repository `id`, or in `folder` of the Hub cache: it was started from there, or from a package that names it. */
+static bool reads(const struct removal *r, const struct gr_running *s, const char *folder, const char *id,
+                  const char *commit)
+{
+    const struct gr_installed *item = gr_installed_find(&r->list, s->target);
+    const size_t n = strlen(folder);
+    char path[GR_PATH_BYTES];
+    struct gr_manifest m;
+    struct gr_err ignored;
+    if (n > 0 && strncmp(s->target, folder, n) == 0 && (s->target[n] == '/' || s->target[n] == '\0')) {
+        return true;
+    }
+    if ((item == NULL && (s->target[0] != '/' || gr_path_join(path, s->target, GR_MANIFEST_FILE, &ignored) != GR_OK)) ||
+        gr_manifest_read_wire(item != NULL ? item->manifest : path, &m, &ignored) != GR_OK) {
+        return false;
+    }
+    const bool found = uses(r, &m, id, commit);
+    gr_manifest_free(&m);
+    return found;
+}
+
+/* The name of a running service that reads it; "": none does. Also one that was started from a folder, of which no list of packages tells. */
+static enum gr_status find_reader(const struct removal *r, const char *id, const char *commit,
+                                  char name[GR_RUN_NAME_BYTES], struct gr_err *err)
+{
+    struct gr_running_set set = {0};
+    char path[GR_PATH_BYTES];
+    name[0] = '\0';
+    GR_TRY(commit != NULL ? gr_cache_snapshot(r->root, id, commit, path, err) : gr_cache_model(r->root, id, path, err));
+    char **environment = gr_launch_environment();
+    if (environment == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for the environment");
+    }
+    char *folder = realpath(path, NULL); /* as a service's target stands in its record */
+    enum gr_status status = gr_running_find(&r->dirs, NULL, NULL, &set, err);
+    for (int i = 0; i < set.n && status == GR_OK && name[0] == '\0'; i++) {
+        if (reads(r, &set.items[i], folder != NULL ? folder : "", id, commit) &&
+            gr_launch_alive(&set.items[i], environment)) {
+            (void)snprintf(name, GR_RUN_NAME_BYTES, "%s", set.items[i].name);
+        }
+    }
+    gr_running_set_free(&set);
+    free(folder);
+    free(environment);
+    return status;
+}
+
 static enum gr_status drop_weights(struct removal *r, const char *id, const struct gr_weights_ref *w,
                                    struct gr_err *err)
 {
@@ -181,6 +233,12 @@ static enum gr_status drop_weights(struct removal *r, const char *id, const stru
     const char *other = used_by(r, id, w->repo, NULL, NULL);
     if (other != NULL) {
         gr_buf_line(r->out, "○ weights %s stay: %s uses them\n", w->repo, other);
+        return GR_OK;
+    }
+    char service[GR_RUN_NAME_BYTES];
+    GR_TRY(find_reader(r, w->repo, NULL, service, err));
+    if (service[0] != '\0') {
+        gr_buf_line(r->out, "○ weights %s stay: the service %s uses them\n", w->repo, service);
         return GR_OK;
     }
     return drop_repository(r, w->repo, NULL, "weights", err);
@@ -249,9 +307,13 @@ static enum gr_status remove_cached(struct removal *r, const char *id, const cha
     }
     if (other != NULL) {
         gr_log(GR_LOG_WARN, "%s serves with what is in %s", other, id);
-        GR_TRY(refuse_running(r, other, other, NULL, err));
     }
     GR_TRY(refuse_running(r, id, id, NULL, err));
+    char service[GR_RUN_NAME_BYTES];
+    GR_TRY(find_reader(r, id, commit, service, err));
+    if (service[0] != '\0') {
+        return gr_fail(err, GR_ERR_BUSY, "%s is in use by the service %s; `gr00t stop %s` first", id, service, service);
+    }
     return drop_repository(r, id, commit, "snapshot", err);
 }
 

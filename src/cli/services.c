@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cli/launch_target.h"
 #include "cli/settings.h"
+#include "launch/container.h"
 #include "net/http_client.h"
 
 #define ASK_S 0.5 /* a loopback answer takes a millisecond */
@@ -126,19 +127,35 @@ static enum gr_status add_records(const struct gr_state_dirs *d, bool stopped, c
     return status;
 }
 
+/* A docker that is podman by another name shows podman's containers too. */
+static bool is_podman(char *const *environment)
+{
+    static const char *const words[] = {"--version", NULL};
+    char text[64];
+    return gr_container_answer("docker", words, environment, text, sizeof text) && strncmp(text, "podman", 6) == 0;
+}
+
 /* Containers with the vendor's labels of which there is no state file. */
 static enum gr_status add_others(const struct gr_state_dirs *d, const struct meaning *m, struct gr_running_set *set,
                                  struct gr_err *err)
 {
+    static bool hangs; /* asked once: some verbs look twice */
     struct gr_running *others = NULL, known;
     struct gr_err ignored;
     int n = 0;
     char **environment = gr_launch_environment();
     enum gr_status status = environment == NULL ? gr_fail(err, GR_ERR_NOMEM, "no memory for the environment")
+                            : hangs             ? GR_OK
                                                 : gr_container_others(environment, &others, &n, err);
+    if (status == GR_ERR_BUSY) {
+        gr_log(GR_LOG_WARN, "%s", err->msg);
+        hangs = true;
+        status = GR_OK;
+    }
     for (int i = 0; i < n && status == GR_OK; i++) {
         const bool ours = gr_running_read(d, others[i].name, &known, &ignored) == GR_OK &&
-                          strcmp(known.engine, others[i].engine) == 0;
+                          (strcmp(known.engine, others[i].engine) == 0 ||
+                           (strcmp(known.engine, "podman") == 0 && is_podman(environment)));
         if (!ours && means(m, &others[i])) {
             status = add(set, &others[i], err);
         }

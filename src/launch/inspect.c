@@ -9,11 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "launch/container.h"
 #include "launch/spawn.h"
 
 #define ASK_S 60.0
+#define OTHERS_S 3.0 /* every verb about services asks, also where nothing of ours is in docker */
 #define LABEL "org.tenstorrent.tt-model"
 enum { CONTAINERS_MAX = 128, WORDS_BEFORE = 3, CHIPS_MAX = 64, OLDEST_DOCKER = 25 };
 
@@ -37,7 +39,7 @@ static int split_ids(const char *engine, char *text, char *argv[WORDS_BEFORE + C
 }
 
 /* An array of all running containers, those with `label` (NULL: any) only; *root NULL: there are none. */
-static enum gr_status inspect_running(const char *engine, const char *label, char *const *environment,
+static enum gr_status inspect_running(const char *engine, const char *label, char *const *environment, double limit_s,
                                       struct gr_json **root, struct gr_err *err)
 {
     char filter[128], *argv[WORDS_BEFORE + CONTAINERS_MAX + 1];
@@ -45,12 +47,12 @@ static enum gr_status inspect_running(const char *engine, const char *label, cha
     (void)snprintf(filter, sizeof filter, "label=%s", label != NULL ? label : "");
     const char *const words[] = {"ps", "--quiet", "--no-trunc", label != NULL ? "--filter" : NULL, filter, NULL};
     *root = NULL;
-    GR_TRY(gr_container_ask(engine, words, environment, ASK_S, &ran, err));
+    GR_TRY(gr_container_ask(engine, words, environment, limit_s, &ran, err));
     const int n = ran.code == 0 && ran.out.data != NULL ? split_ids(engine, ran.out.data, argv) : 0;
     struct gr_ran all = {0};
     enum gr_status status = ran.code == 0 ? GR_OK : gr_fail(err, GR_ERR_DEVICE, "%s ps: %s", engine, ran.complaint);
     if (status == GR_OK && n > 0) {
-        status = gr_spawn_run(argv, environment, ASK_S, &all, err);
+        status = gr_spawn_run(argv, environment, limit_s, &all, err);
     }
     if (status == GR_OK && n > 0) { /* one that ended meanwhile makes the code 1; the others are there all the same */
         status = gr_json_parse(all.out.data != NULL ? all.out.data : "", all.out.len, "the engine's answer",
@@ -128,7 +130,14 @@ enum gr_status gr_container_others(char *const *environment, struct gr_running *
     struct gr_err ignored;
     *items = NULL;
     *n = 0;
-    if (inspect_running("docker", LABEL, environment, &root, &ignored) != GR_OK || gr_json_len(root) == 0) {
+    const double end = gr_clock_ms() + 1000.0 * OTHERS_S;
+    const enum gr_status status = inspect_running("docker", LABEL, environment, OTHERS_S, &root, &ignored);
+    if (status != GR_OK && gr_clock_ms() >= end) {
+        return gr_fail(err, GR_ERR_BUSY,
+                       "docker has not answered for %.0f s: services that another tool started in it are left out",
+                       OTHERS_S);
+    }
+    if (status != GR_OK || gr_json_len(root) == 0) {
         gr_json_free(root);
         return GR_OK;
     }
@@ -265,7 +274,7 @@ enum gr_status gr_container_chips(const char *engine, const char *nodes, const c
     struct gr_json *containers = NULL;
     out[0] = '\0';
     list_chips(nodes, &chips);
-    GR_TRY(inspect_running(engine, NULL, environment, &containers, err));
+    GR_TRY(inspect_running(engine, NULL, environment, ASK_S, &containers, err));
     mark_taken(containers, nodes, &chips);
     enum gr_status status =
         given != NULL ? take_given(&chips, nodes, given, want, out, err) : take_lowest(&chips, want, out, err);

@@ -151,6 +151,19 @@ static enum gr_status end_service(const struct gr_running *r, char *const *envir
                                 : gr_container_stop(r, environment, grace_s, how, err);
 }
 
+static bool is_same(const struct gr_running *a, const struct gr_running *b)
+{
+    return a->pid == b->pid && a->start == b->start && strcmp(a->engine, b->engine) == 0;
+}
+
+static bool still_runs(const struct gr_state_dirs *d, const struct gr_running *r, char *const *environment,
+                       struct gr_err *ignored)
+{
+    struct gr_running now;
+    return gr_running_read(d, r->name, &now, ignored) == GR_OK && is_same(&now, r) &&
+           gr_launch_alive(&now, environment);
+}
+
 enum gr_status gr_launch_stop(const struct gr_state_dirs *d, const struct gr_running *r, char *const *environment,
                               double grace_s, enum gr_stop_kind *how, struct gr_err *err)
 {
@@ -162,10 +175,17 @@ enum gr_status gr_launch_stop(const struct gr_state_dirs *d, const struct gr_run
     }
     GR_TRY(end_service(&last, environment, grace_s, how, err));
     GR_TRY(gr_launch_lock(d, &lock, err));
+    if (*how == GR_STOP_NOTHING && still_runs(d, r, environment, &ignored)) {
+        /* A container has its state file before it runs: its start has only now given the lock back. */
+        const enum gr_status status = end_service(&last, environment, grace_s, how, err);
+        if (status != GR_OK) {
+            (void)close(lock);
+            return status;
+        }
+    }
     /* The end took its time: the file may be that of the next start by now. */
     if (gr_running_read(d, r->name, &now, &ignored) != GR_OK ||
-        (now.pid == r->pid && now.start == r->start && strcmp(now.engine, r->engine) == 0 &&
-         !gr_launch_alive(&now, environment))) {
+        (is_same(&now, r) && !gr_launch_alive(&now, environment))) {
         (void)gr_stopped_write(d, &last, &ignored); /* for `logs` alone: no fault of the stop */
         gr_running_remove(d, r->name);
     }

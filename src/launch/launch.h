@@ -134,6 +134,7 @@ bool gr_container_runs(const char *engine, const char *name, char *const *enviro
 int gr_container_exit_code(const char *engine, const char *name, char *const *environment);
 /* Running containers of packages that the vendor's tool may have started, by its labels; docker's, which it always calls. Without an engine there
  * are none. free(*items). GR_ERR_NOMEM. */
+/* GR_ERR_BUSY: the engine hangs. */
 enum gr_status gr_container_others(char *const *environment, struct gr_running **items, int *n, struct gr_err *err);
 /* docker and the card nodes are fit for a card in a container: server 25 or later, as the vendor's tool wants it; under a rootless engine nodes that
  * the caller may read and write as the plain user. GR_ERR_DEVICE. */

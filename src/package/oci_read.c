@@ -118,10 +118,12 @@ static enum gr_status choose_manifest(struct gr_oci_layout *l, struct gr_err *er
     const struct gr_json *list = gr_json_get(l->index, "manifests"), *chosen = NULL;
     int latest = 0;
     for (size_t i = 0; i < gr_json_len(list); i++) {
-        const struct gr_json *notes = gr_json_get(gr_json_at(list, i), "annotations");
+        const struct gr_json *entry = gr_json_at(list, i), *notes = gr_json_get(entry, "annotations");
         if (strcmp(text_of(gr_json_get(notes, "org.opencontainers.image.ref.name")), "latest") == 0) {
-            chosen = gr_json_at(list, i);
-            latest++;
+            const char *digest =
+                text_of(gr_json_get(entry, "digest")); /* one manifest may be listed under several names */
+            latest += chosen == NULL || strcmp(digest, text_of(gr_json_get(chosen, "digest"))) != 0;
+            chosen = entry;
         }
     }
     if (latest == 0 && gr_json_len(list) == 1) {

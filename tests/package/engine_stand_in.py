@@ -4,7 +4,7 @@
 mounts taken back to the folders of this machine. State in ENGINE_DIR: calls.jsonl, images/, containers/NAME.json.
 
 Called as docker or podman. ENGINE_FAULT: "kill" (stop ends with 137), "oom" (what `run` starts is killed for its memory), "refuse" (run fails), "silent" (nothing works), "interrupt" (the caller gets a
-SIGINT while it asks).
+SIGINT while it asks), "slow" (`run` takes two seconds), "hang" (nothing ends).
 """
 import json
 import os
@@ -130,9 +130,13 @@ def main():
         f.write(json.dumps([os.path.basename(sys.argv[0]), *args]) + "\n")
     if FAULT == "silent":
         sys.exit("Cannot connect to the Docker daemon")
+    if FAULT == "hang" or (FAULT == "slow" and args[0] == "run"):
+        time.sleep(1000 if FAULT == "hang" else 2)
     if FAULT == "interrupt" and args[0] == "info":
         os.kill(os.getppid(), signal.SIGINT)
-    if args[0] == "info":
+    if args[0] == "--version":
+        print("Docker version 28.0.0" if "docker" in sys.argv[0] else "podman version 5.4.2")
+    elif args[0] == "info":
         print("[name=seccomp,profile=default]" if "docker" in sys.argv[0] else "false")
     elif args[0] == "load":
         import tarfile  # the same

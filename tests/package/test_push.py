@@ -804,6 +804,18 @@ def rm_of_weights_in_use_asks_first():
 
 
 @test
+def rm_of_a_repository_behind_a_link_says_that_it_stays():
+    home = fresh()
+    model = cached(home, "org/weights", "a" * 40, {"x": b"x"})
+    elsewhere = home + "/shared"
+    os.rename(model, elsewhere)
+    os.symlink(elsewhere, model)
+    contains(done(gr00t("rm", "org/weights", "--dry-run", home=home)).out, "would remove snapshot", "a link: what it leads to stays")
+    contains(done(gr00t("rm", "org/weights", home=home)).out, "removed snapshot", "a link: what it leads to stays")
+    assert not os.path.lexists(model) and os.path.exists(elsewhere + "/snapshots/" + "a" * 40 + "/x")
+
+
+@test
 def rm_refuses_what_is_being_pulled():
     home = fresh()
     model = cached(home, "org/weights", "a" * 40, {"x": b"x"})

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../cli"))
@@ -213,6 +214,61 @@ def main():
         return run_tests()
     finally:
         shutil.rmtree(st.TMP, ignore_errors=True)
+
+
+@test
+def a_docker_that_is_podman_by_another_name_shows_nothing_twice():
+    with st.with_engine("podman") as h:
+        shim = st.write(h.env["PATH"].split(":")[0], "docker", '#!/bin/sh\nexec podman "$@"\n')
+        os.chmod(shim, 0o755)
+        pack = st.package(tempfile.mkdtemp(dir=st.TMP))
+        st.hub_snapshot(h)
+        st.engine_has(h, st.base_manifest())
+        h.done("serve", pack, "--engine", "podman", "--no-weights")
+        s = h.one()
+        equal((s["engine"], s["other"]), ("podman", False))
+        contains(h.done("stop", "pack").out, "stopped 1 service(s)")
+        equal(h.ps(), [])
+
+
+@test
+def a_docker_that_hangs_holds_up_nothing_for_long():
+    with st.with_engine("docker", ENGINE_FAULT="hang") as h:
+        h.done("serve", st.DEMO, "--detach")
+        for verb in (["ps"], ["logs", st.DEMO], ["stop", st.DEMO], ["curl", st.DEMO]):
+            begin = time.monotonic()
+            run = h.run(*verb)
+            equal(run.returncode, 3 if verb[0] == "curl" else 0, verb[0])
+            contains(run.err, "docker has not answered for 3 s")
+            assert time.monotonic() - begin < 10, verb
+
+
+@test
+def a_container_that_only_starts_is_stopped():
+    with st.with_engine("docker", ENGINE_FAULT="slow") as h:
+        pack = st.package(tempfile.mkdtemp(dir=st.TMP))
+        st.hub_snapshot(h)
+        st.engine_has(h, st.base_manifest())
+        with subprocess.Popen([st.BIN, "serve", pack, "--container", "--no-weights", "--detach"], env=h.env, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as p:
+            st.wait("the record", lambda: os.path.exists(st.state_file(h, "tt-model-pack-cpu")))
+            contains(h.done("stop", pack).out, "tt-model-pack-cpu  clean shutdown", "stopped 1 service(s)")
+            equal(p.wait(), 0)
+        equal(h.ps(), [])
+
+
+@test
+def what_a_service_from_a_folder_reads_is_not_removed():
+    with st.Home() as h:
+        snapshot, pack = st.hub_snapshot(h), st.package(tempfile.mkdtemp(dir=st.TMP))
+        for target in (pack, snapshot):
+            h.done("serve", target, "--local-only", "--detach")
+            for word in ("org/demo", "org/demo@" + st.COMMIT):
+                h.fails(7, "rm", word, "-y", parts=["org/demo is in use by the service " + h.one()["name"]])
+            assert os.path.exists(snapshot + "/config.json")
+            h.done("stop", target)
+        h.done("rm", "org/demo")
+        assert not os.path.exists(snapshot)
 
 
 if __name__ == "__main__":

@@ -356,6 +356,33 @@ static void documents_that_lie_are_refused(void **state)
     gr_test_fails(gr_oci_check(gr_test_temp_dir(), &image, &err), &err, GR_ERR_FORMAT, "oci-layout");
 }
 
+/* As tools that store an image under several names write it. */
+static void one_manifest_under_two_names_is_one_image(void **state)
+{
+    (void)state;
+    struct gr_oci_image image;
+    struct gr_err err;
+    struct gr_buf tar = {0}, text = {0};
+    char *index;
+    size_t n;
+    tar_add(&tar, "a", '0', NULL, "x");
+    const char *dir = layout_of(&tar, 1, NULL);
+    assert_int_equal(gr_fs_read(gr_test_join(dir, "index.json"), 4096, &index, &n, &err), GR_OK);
+    char *entry = strstr(index, "[{") + 1;
+    *strrchr(entry, '}') = '\0'; /* of the whole; then of the list and the entry */
+    *strrchr(entry, '}') = '\0';
+    static const char name[] = "\"annotations\":{\"org.opencontainers.image.ref.name\":\"latest\"}}";
+    gr_buf_printf(&text, "{\"schemaVersion\":2,\"manifests\":[%s,%s,%s,%s]}", entry, name, entry, name);
+    gr_test_write(gr_test_join(dir, "index.json"), text.data, text.len);
+    gr_test_ok(gr_oci_check(dir, &image, &err), &err);
+    char *digest = strstr(strstr(text.data + text.len / 2, "sha256:"), ":"); /* of the second: another manifest */
+    digest[1] = digest[1] == '0' ? '1' : '0';
+    gr_test_write(gr_test_join(dir, "index.json"), text.data, text.len);
+    gr_test_fails(gr_oci_check(dir, &image, &err), &err, GR_ERR_FORMAT, "2 of them called latest");
+    free(index);
+    gr_buf_free(&text);
+}
+
 /* ---- hostile layers ---- */
 
 static void names_that_lead_outside_are_refused(void **state)
@@ -572,6 +599,7 @@ int main(void)
         cmocka_unit_test(the_stream_holds_every_file_once),
         cmocka_unit_test(damage_is_found),
         cmocka_unit_test(documents_that_lie_are_refused),
+        cmocka_unit_test(one_manifest_under_two_names_is_one_image),
         cmocka_unit_test(names_that_lead_outside_are_refused),
         cmocka_unit_test(a_link_into_a_lower_layer_is_not_followed),
         cmocka_unit_test(a_file_over_a_link_replaces_the_link),
