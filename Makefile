@@ -7,7 +7,7 @@ C_FILES = find include src tests examples -name '*.[ch]'
 SAN = -Dbuildtype=debugoptimized -Ddefault_library=static -Dman=disabled
 INSTRUCTION = pick the pear from the counter and place it in the plate
 
-.PHONY: all help demo test asan tsan clang cov bench tidy fuzz format format-check layers install deb acceptance interop clean
+.PHONY: all help demo test asan tsan clang cov bench tidy fuzz format format-check layers install deb acceptance interop blackhole clean
 all: $(BUILD)/build.ninja ## build ./gr00t and libgr00t
 	@ninja -C $(BUILD)
 	@ln -sf $(BUILD)/src/gr00t gr00t
@@ -23,7 +23,7 @@ demo: all ## make the demo snapshot, predict on its frame, draw the chunk
 test: all ## all tests; the last line counts them
 	@$(PYTHON) tools/run_tests.py $(BUILD)
 asan: ## unit, kernel and service tests with address and undefined-behaviour sanitizers
-	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_sanitize=address,undefined" --timeout-multiplier 3 --suite unit --suite values --suite kernels --suite fuzz --suite http $(BUILD)-asan
+	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_sanitize=address,undefined" --timeout-multiplier 3 --suite unit --suite values --suite kernels --suite blackhole --suite fuzz --suite http $(BUILD)-asan
 tsan: ## unit and service tests with the thread sanitizer (the kernels start no thread)
 	@$(PYTHON) tools/run_tests.py --setup "$(SAN) -Db_sanitize=thread" --timeout-multiplier 5 --suite unit --suite http $(BUILD)-tsan
 clang: ## unit and kernel tests, built with clang
@@ -52,5 +52,7 @@ acceptance: all ## the long rows; writes docs/acceptance/DATE.md
 	@tools/acceptance.sh
 interop: all ## packages with the tools of others (./setup.sh --interop); writes docs/acceptance/interop-DATE.md
 	@tools/interop.sh
+blackhole: all ## the Blackhole device on the simulator (TTSIM_LIB); writes docs/acceptance/blackhole-DATE.md. FULL=SNAPSHOT: the published size too
+	@tools/blackhole.sh $(if $(FULL),--full $(FULL)) $(BUILD)
 clean: ## removes the build folders and what demo left
 	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-cov $(BUILD)-clang $(BUILD)-fuzz gr00t demo_chunk.svg

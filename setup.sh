@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the Debian 12 packages that building gr00t needs; with --test also what the tests need, with --dev also
-# the developer tools, with --interop the tools of others that packages are tried with. Asks for nothing; run again, it says "nothing to do".
+# Installs the Debian 12 packages that building gr00t needs; with --blackhole also the compiler of the Blackhole device's kernels, with --test also
+# what the tests need, with --dev also the developer tools, with --interop the tools of others that packages are tried with. Asks for nothing; run again, it says "nothing to do".
 set -eu
 
 build="gcc libc6-dev make pkg-config meson ninja-build
   libpng-dev libjpeg62-turbo-dev libutf8proc-dev libssl-dev libjansson-dev
   libmicrohttpd-dev libcurl4-openssl-dev libyaml-dev libarchive-dev"
-test="libcmocka-dev binutils dpkg-dev python3 python3-numpy python3-pil python3-yaml python3-jsonschema curl openssl"
+blackhole="gcc-riscv64-unknown-elf"
+test="$blackhole libcmocka-dev binutils dpkg-dev python3 python3-numpy python3-pil python3-yaml python3-jsonschema curl openssl"
 dev="git clang clang-tidy clang-format cppcheck valgrind gcovr libclang-rt-14-dev scdoc ccache"
 interop="skopeo umoci jq docker-registry runc podman containerd docker.io iproute2 python3-venv"
 # Python clients, each in an environment of its own: folder below build/interop, then what pip installs. tt 1.2.1 does not start with a newer typer.
@@ -18,12 +19,13 @@ tt-1.2.1 tenstorrent==1.2.1 typer==0.27.3"
 
 usage() {
     cat <<EOF
-usage: ./setup.sh [--test] [--dev] [--interop] [--print]
-  (nothing)  packages to build and run gr00t
-  --test     and those of the tests (make test)
-  --dev      and the developer tools (sanitizers, fuzzing, format, lint, coverage, man pages)
-  --interop  and those of make interop: image tools, container engines, and Python clients in build/interop
-  --print    only say what is missing
+usage: ./setup.sh [--blackhole] [--test] [--dev] [--interop] [--print]
+  (nothing)    packages to build and run gr00t on the CPU
+  --blackhole  and the compiler of the kernels for a Tenstorrent Blackhole card
+  --test       and those of the tests (make test)
+  --dev        and the developer tools (sanitizers, fuzzing, format, lint, coverage, man pages)
+  --interop    and those of make interop: image tools, container engines, and Python clients in build/interop
+  --print      only say what is missing
 EOF
 }
 
@@ -31,6 +33,7 @@ wanted=$build
 print_only=no with_clients=no
 for arg in "$@"; do
     case $arg in
+    --blackhole) wanted="$wanted $blackhole" ;;
     --test) wanted="$wanted $test" ;;
     --dev) wanted="$wanted $test $dev" ;;
     --interop) wanted="$wanted $test $interop" with_clients=yes ;;

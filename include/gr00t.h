@@ -28,15 +28,15 @@ enum gr_noise_kind { GR_NOISE_SEED, GR_NOISE_GIVEN };
 enum { GR_DEFAULT_SEED = 42, GR_INSTRUCTION_MAX_CHARS = 2000, GR_SIDE_MIN = 64, GR_SIDE_MAX = 4096 };
 
 /* Called from the thread that called gr_policy_open, at most some tens of times a second.
- * what   a static text: "pack weights", "compute constants", "store packed weights", or "read packed weights" alone, done/total
- *        in bytes; "calibrate", "try a policy", done/total in predicts. */
+ * what   a static text: "pack weights", "compute constants", "store packed weights", or "read packed weights" alone, "upload weights" (to a
+ *        card), done/total in bytes; "calibrate", "try a policy", done/total in predicts. */
 typedef void (*gr_progress_fn)(void *user, const char *what, uint64_t done, uint64_t total);
 
 /* Zero-initialise, then set what differs from the default. All pointers are borrowed during the call. */
 struct gr_options {
     const char *embodiment;    /* tag in embodiment_id.json; NULL: "gr1" */
     const char *tokenizer_dir; /* vocab.json and merges.txt, or tokenizer.json; NULL: <snapshot>/tokenizer */
-    const char *device;        /* NULL: "cpu" */
+    const char *device;        /* "cpu" or "blackhole"; NULL: "cpu" */
     /* Number formats of weights and activations, from exact to fast: "exact" (fp32), "high", "balanced", "fast", "mixed", "fastest".
      * NULL or "auto": the fastest of them whose chunks agree with the exact ones on this snapshot. */
     const char *precision;
@@ -45,10 +45,17 @@ struct gr_options {
     bool no_prefix_cache;    /* compute the prompt's text anew in every predict: same bits, slower */
     const char *cpu;         /* highest instruction set to use: "scalar", "avx2", ... "amx"; NULL: what the CPU has */
     int threads;             /* compute threads; 0: CPUs this process may really use */
-    int max_text_tokens;     /* longest instruction in tokens (L_max); 0: 2048 */
+    int max_text_tokens;     /* longest instruction in tokens (L_max); 0: 2048 on a CPU, 24 on a card */
     const char *cache_dir;   /* folder for packed weights, made when missing; NULL: nothing is kept on disk */
     gr_progress_fn progress; /* may be NULL */
     void *progress_user;
+    /* Of device "blackhole" alone, which takes no precision but "auto" and no half. */
+    int card;              /* N of /dev/tenstorrent/N */
+    const char *simulator; /* libttsim.so in place of a card; NULL: a card. One a process */
+    const char *arena;     /* format of the weights in the card's memory, "bf16" or "bfp8_b"; NULL or "auto": bfp8_b */
+    const char *
+        dit_backend; /* "megakernel": a predict is one launch; "ops": one a tap, for debugging, same bits. NULL: "megakernel" */
+    int command_queues; /* 1 or 2, same bits; 0: 2 */
 };
 
 /* One camera picture, [height, width, 3] uint8 sRGB, row-major, sides GR_SIDE_MIN..GR_SIDE_MAX. Borrowed. */
@@ -81,6 +88,26 @@ struct gr_fidelity {
     bool pass;
 };
 
+/* A Blackhole card, or the simulator, and the program on it. Numbers that it does not tell are 0, texts "". */
+struct gr_card_info {
+    bool simulator;
+    int number;                     /* N of its node */
+    const char *node;               /* "/dev/tenstorrent/0", "ttsim 1.10.0" */
+    const char *board, *pci, *note; /* "p150a", "0000:01:00.0"; note: what the log should warn of, NULL: nothing */
+    uint64_t serial;
+    uint32_t firmware[4], driver[3], aiclk_mhz, dram_mts;
+    int tiles, channels;     /* Tensix tiles, DRAM channels of 4 GiB that work */
+    const char *dit_backend; /* "megakernel", "ops" */
+    const char *arena;       /* "bf16", "bfp8_b" */
+    int command_queues;
+    bool uploads_overlap;       /* inputs of the next request are written while a program runs */
+    int tiles_used;             /* by the program */
+    uint32_t operations;        /* of one request on each of them, loops unrolled */
+    uint32_t l1_bytes, l1_used; /* of a tile's memory: for lists and data; in use, code included */
+    double open_ms, build_ms, pack_ms, upload_ms,
+        start_ms; /* chip, program, weights from snapshot or cache, to the card, cores */
+};
+
 /* What an opened policy expects and returns. Owned by the policy, constant until it is closed. */
 struct gr_info {
     const char *model_type; /* "Gr00tN1d6" */
@@ -95,13 +122,15 @@ struct gr_info {
     int action_steps;            /* rows of a chunk: 16 for gr1 */
     int horizon, max_action_dim; /* noise and normalised chunk: [horizon, max_action_dim] = [50, 128] */
     int max_text_tokens;
-    const char *device, *isa; /* "cpu", "avx512" */
+    const char *device, *isa;        /* "cpu", "avx512"; "blackhole", "tensix" */
+    const struct gr_card_info *card; /* NULL: a CPU */
     int threads;
-    uint64_t weight_bytes;       /* packed weights in memory */
+    uint64_t weight_bytes;       /* packed weights in memory, or in that of the card */
     uint64_t tensor_bytes;       /* all tensors in the snapshot's files */
-    int n_tensors;               /* tensors of the snapshot that the network uses */
+    int n_tensors, n_skipped;    /* tensors of the snapshot that the network uses, and others */
+    uint64_t skipped_bytes;      /* of the others */
     const char *precision_asked; /* "auto" */
-    const char *precision;       /* what is served: "mixed" */
+    const char *precision;       /* what is served: "mixed"; on a card its arena, "bfp8_b" */
     const char *precision_step;  /* exactly: may lie between two names, "mixed, llm 8" */
     const char *half;            /* "f16", "bf16p", "i16": 16-bit format of this CPU */
     int n_fidelity;              /* 0 for exact; else 5, the third one for the report */
@@ -165,7 +194,8 @@ struct gr_policy;
  * out     the policy; close with gr_policy_close. Untouched on failure.
  *
  * GR_ERR_FORMAT: snapshot damaged, incomplete or unsupported, no tokenizer. GR_ERR_USAGE: unknown option value.
- * GR_ERR_INPUT: unknown embodiment (lists the known ones). GR_ERR_DEVICE: this CPU lacks options->cpu. GR_ERR_IO, GR_ERR_NOMEM.
+ * GR_ERR_INPUT: unknown embodiment (lists the known ones). GR_ERR_DEVICE: this CPU lacks options->cpu; the card is missing, busy or
+ * broken, or the network does not fit it: there is no change to another device. GR_ERR_IO, GR_ERR_NOMEM.
  * A cache that is damaged, foreign, unreadable or cannot be written never fails the call: see gr_info.cache_note.
  * The snapshot's files must not change until the policy is closed: they stay mapped, and a shortened one raises SIGBUS. */
 enum gr_status gr_policy_open(const char *dir, const struct gr_options *options, struct gr_policy **out,

@@ -340,7 +340,8 @@ static enum gr_status judge_actions(const struct gr_policy *policy, const struct
     return GR_OK;
 }
 
-static void sum_up(const struct golden_case *c, const struct gr_chunk *chunk, struct gr_check_result *out)
+/* partial: of a card, which does not compute everything that has a name: what it lacks is not judged. */
+static void sum_up(const struct golden_case *c, const struct gr_chunk *chunk, bool partial, struct gr_check_result *out)
 {
     struct gr_check_row *actions = &out->rows[out->n - 1];
     actions->arrived = true;
@@ -354,7 +355,11 @@ static void sum_up(const struct golden_case *c, const struct gr_chunk *chunk, st
     actions->ok = actions->load <= 1.0;
     double worst = -1.0;
     for (int i = 0; i < out->n; i++) {
-        const struct gr_check_row *row = &out->rows[i];
+        struct gr_check_row *row = &out->rows[i];
+        if (partial && !row->judged && !row->arrived) {
+            row->ok = true;
+            continue;
+        }
         double load = !row->arrived ? INFINITY : isnan(row->load) ? INFINITY : row->load;
         out->failed += !row->ok;
         if (load > worst) {
@@ -390,7 +395,7 @@ enum gr_status gr_check_case(struct gr_policy *policy, const char *case_dir, str
     if ((status = judge_actions(policy, &c, chunk, out, err)) != GR_OK) {
         goto out;
     }
-    sum_up(&c, chunk, out);
+    sum_up(&c, chunk, gr_policy_info(policy)->card != NULL, out);
 out:
     for (int i = 0; i < out->n; i++) {
         out->rows[i].stored = NULL;

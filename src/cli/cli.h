@@ -42,7 +42,8 @@ enum { GR_CLI_OPTIONS_BYTES = 1024 };
 extern const struct gr_command gr_cmd_predict, gr_cmd_serve, gr_cmd_inspect, gr_cmd_synth, gr_cmd_check,
     gr_cmd_tokenize, gr_cmd_bench_engine, gr_cmd_verify, gr_cmd_smoke, gr_cmd_bench_http, gr_cmd_plot, gr_cmd_curl,
     gr_cmd_package, gr_cmd_manifest_check, gr_cmd_pull, gr_cmd_push, gr_cmd_publish, gr_cmd_unpublish, gr_cmd_search,
-    gr_cmd_list, gr_cmd_info, gr_cmd_profiles, gr_cmd_rm, gr_cmd_login, gr_cmd_stop, gr_cmd_ps, gr_cmd_logs;
+    gr_cmd_list, gr_cmd_device, gr_cmd_device_test, gr_cmd_info, gr_cmd_profiles, gr_cmd_rm, gr_cmd_login, gr_cmd_stop,
+    gr_cmd_ps, gr_cmd_logs;
 
 /* Writes what `out` holds to stdout and empties it. GR_ERR_IO when the reader is gone or the disk is full. */
 enum gr_status gr_cli_flush(struct gr_cli *cli, struct gr_err *err);

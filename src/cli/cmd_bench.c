@@ -14,6 +14,7 @@
 #include "cli/obs_files.h"
 #include "cli/open_policy.h"
 #include "cli/settings.h"
+#include "cli/settings_card.h"
 #include "gr00t.h"
 #include "policy/observation.h"
 #include "policy/policy.h"
@@ -186,6 +187,13 @@ static enum gr_status open_model(struct gr_cli *cli, const struct options *o, do
     int threads;
     if ((o->model != NULL) == o->synthetic) {
         return gr_fail(err, GR_ERR_USAGE, "bench engine needs --model DIR or --synthetic, one of them");
+    }
+    const char *device;
+    GR_TRY(gr_settings_device(o->engine.device, &device, err));
+    if (gr_settings_on_card(device)) {
+        return gr_fail(
+            err, GR_ERR_USAGE,
+            "bench engine sets the CPU's times against the CPU's limits; of a card, `gr00t bench http` takes the times");
     }
     if (!o->synthetic) {
         *start = gr_clock_ms();

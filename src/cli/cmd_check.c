@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/open_policy.h"
 #include "cli/settings.h"
+#include "cli/settings_card.h"
 #include "cli/table.h"
 #include "gr00t.h"
 
@@ -264,9 +265,12 @@ static enum gr_status run(struct gr_cli *cli, const void *options, const char *c
     struct gr_jw w = {.out = &json};
     int within = 0, cases = n_words - 1;
     struct gr_engine_flags engine = o->engine;
-    engine.policy = engine.policy != NULL ? engine.policy : "exact"; /* which alone can keep the bounds of the taps */
-    enum gr_status status = gr_cli_open_policy(cli, words[0], &engine, &policy, err);
-    if (status != GR_OK) {
+    const char *device = NULL;
+    enum gr_status status = gr_settings_device(engine.device, &device, err);
+    if (engine.policy == NULL && !gr_settings_on_card(device)) {
+        engine.policy = "exact"; /* which alone can keep the bounds of the taps */
+    }
+    if (status != GR_OK || (status = gr_cli_open_policy(cli, words[0], &engine, &policy, err)) != GR_OK) {
         goto out;
     }
     json_head(&w, words[0], gr_policy_info(policy));

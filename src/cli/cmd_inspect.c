@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/plan_text.h"
 #include "cli/settings.h"
+#include "cli/settings_card.h"
 #include "cli/table.h"
 #include "policy/policy.h"
 
@@ -317,6 +318,9 @@ static enum gr_status find_plan(const char *dir, const struct options *o, struct
     }
     if (*found) {
         gr_plan_text(plan, text);
+    } else if (gr_settings_on_card(settings.engine.device)) {
+        gr_buf_line(text, "formats        %s on the card (--mk-arena-dtype)\n",
+                    settings.engine.arena != NULL && strcmp(settings.engine.arena, "bf16") == 0 ? "bf16" : "bfp8_b");
     } else if (status != GR_ERR_IO) {
         gr_buf_line(text, "formats        unknown: %s\n", why.msg);
     } else if (settings.engine.cache_dir == NULL) {

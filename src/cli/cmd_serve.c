@@ -59,12 +59,8 @@ static const struct gr_arg args[] = {
     TEXT_OPTION("warmup-pcc-min", warmup_pcc_min, "R", "least correlation with the golden chunk [0.999]"),
     GR_ENGINE_ARGS(struct options, service.engine),
     TEXT_OPTION("model-version", model_version, "NAME", "n16"),
-    TEXT_OPTION("mk-arena-dtype", mk_arena_dtype, "NAME", "policy when none is given: auto, bf16, bfp8_b"),
     TEXT_OPTION("trace-layout", trace_layout, "NAME", "card: per_stage"),
-    TEXT_OPTION("dit-backend", dit_backend, "NAME", "card: megakernel"),
-    TEXT_OPTION("num-cqs", num_cqs, "N", "card: command queues"),
     TEXT_OPTION("mesh-shape", mesh_shape, "RxC", "card: chips"),
-    TEXT_OPTION("device-id", device_id, "N", "card: which one"),
     TEXT_OPTION("visible-devices", visible_devices, "LIST", "card: which ones may be seen"),
     GR_LAUNCH_ARGS(struct options, launch),
 };
@@ -133,7 +129,7 @@ static enum gr_status launch(struct gr_cli *cli, const struct options *o, const 
         return gr_fail(err, GR_ERR_USAGE, "--unix is for a service without a TARGET");
     }
     struct gr_launch_request request = {
-        .target = words[0], .flags = &o->launch, .port = f->port, .host = f->host, .devices = f->device_id};
+        .target = words[0], .flags = &o->launch, .port = f->port, .host = f->host, .devices = f->engine.device_id};
     const char **all = words_for_service(o, words + 1, n_words - 1, numbers, &request.n_words);
     if (all == NULL) {
         return gr_fail(err, GR_ERR_NOMEM, "no memory for the options");

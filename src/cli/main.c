@@ -20,6 +20,7 @@
 #include "cli/settings.h"
 #include "gr00t.h"
 #include "base/nearest.h"
+#include "device/blackhole/kmd_window.h"
 
 static const struct gr_command *const commands[] = {
     &gr_cmd_predict,  &gr_cmd_serve,        &gr_cmd_inspect,   &gr_cmd_synth,          &gr_cmd_check,
@@ -27,9 +28,9 @@ static const struct gr_command *const commands[] = {
     &gr_cmd_plot,     &gr_cmd_curl,         &gr_cmd_package,   &gr_cmd_manifest_check, &gr_cmd_pull,
     &gr_cmd_push,     &gr_cmd_publish,      &gr_cmd_unpublish, &gr_cmd_search,         &gr_cmd_list,
     &gr_cmd_info,     &gr_cmd_profiles,     &gr_cmd_rm,        &gr_cmd_login,          &gr_cmd_stop,
-    &gr_cmd_ps,       &gr_cmd_logs};
+    &gr_cmd_ps,       &gr_cmd_logs,         &gr_cmd_device,    &gr_cmd_device_test};
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
-enum { EXIT_SNAPSHOT = 4, EXIT_INTERRUPTED = 130, EXIT_CLOSED_PIPE = 141, REPORT_MS = 500 };
+enum { EXIT_SNAPSHOT = 4, EXIT_DEVICE = 7, EXIT_INTERRUPTED = 130, EXIT_CLOSED_PIPE = 141, REPORT_MS = 500 };
 
 /* The one place where a status becomes an exit code (documented in the man page). */
 int gr_exit_code(enum gr_status status)
@@ -99,23 +100,28 @@ static void on_interrupt(int sig)
 
 static volatile sig_atomic_t json_errors;
 
-/* A page of a mapped snapshot or cache file that is no longer behind the mapping: the file was cut short, or its disk fails. */
-static void on_bus_error(int sig)
+#define FILE_LOST "a mapped file (snapshot or cache) became shorter while it was in use, or its disk cannot be read"
+#define CARD_LOST "the card was reset or taken out while it was in use"
+
+/* A page of a mapped snapshot or cache file that is no longer behind the mapping: the file was cut short, or its disk fails. Or a window of the
+ * card, which the driver takes away when somebody resets it. */
+static void on_bus_error(int sig, siginfo_t *info, void *context)
 {
-    static const char text[] =
-        "gr00t: a mapped file (snapshot or cache) became shorter while it was in use, or its disk cannot be read\n";
-    static const char json[] =
-        "{\"level\": \"error\", \"code\": \"format\", \"exit\": 4, \"msg\": \"a mapped file "
-        "(snapshot or cache) became shorter while it was in use, or its disk cannot be read\"}\n";
+    static const char text[2][160] = {"gr00t: " FILE_LOST "\n", "gr00t: " CARD_LOST "\n"};
+    static const char json[2][240] = {
+        "{\"level\": \"error\", \"code\": \"format\", \"exit\": 4, \"msg\": \"" FILE_LOST "\"}\n",
+        "{\"level\": \"error\", \"code\": \"device\", \"exit\": 7, \"msg\": \"" CARD_LOST "\"}\n"};
+    const bool card = gr_kmd_window_has(info->si_addr);
+    const char *line = json_errors ? json[card] : text[card];
     (void)sig;
+    (void)context;
     gr_writer_unlink_all();
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     if (poll(&out, 1, REPORT_MS) == 1) { /* else nobody reads */
-        ssize_t n =
-            json_errors ? write(STDERR_FILENO, json, sizeof json - 1) : write(STDERR_FILENO, text, sizeof text - 1);
+        ssize_t n = write(STDERR_FILENO, line, strlen(line));
         (void)n;
     }
-    _exit(EXIT_SNAPSHOT);
+    _exit(card ? EXIT_DEVICE : EXIT_SNAPSHOT);
 }
 
 /* Descriptors 0..2 exist (a later open() must not land on a closed stdout); broken pipes are errors, not signals, so that
@@ -137,8 +143,9 @@ static void set_up_process(void)
     if (signal(SIGHUP, SIG_IGN) != SIG_IGN) { /* under nohup it stays ignored */
         sigaction(SIGHUP, &sa, NULL);
     }
-    sa.sa_handler = on_bus_error;
-    sigaction(SIGBUS, &sa, NULL);
+    struct sigaction bus = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
+    sigemptyset(&bus.sa_mask);
+    sigaction(SIGBUS, &bus, NULL);
 }
 
 static void set_up_output(struct gr_cli *cli, const struct globals *g)
@@ -204,9 +211,11 @@ static void list_commands(struct gr_buf *out, const char *prefix)
 
 static void main_help(struct gr_buf *out)
 {
-    gr_buf_puts(out,
-                "Usage: gr00t COMMAND [OPTIONS]\n\n"
-                "Runs the robot policy GR00T N1.6 on a CPU: one observation in, one action chunk out.\n\nCommands\n");
+    gr_buf_puts(
+        out,
+        "Usage: gr00t COMMAND [OPTIONS]\n\n"
+        "Runs the robot policy GR00T N1.6 on a CPU or a Tenstorrent Blackhole card: one observation in, one action\n"
+        "chunk out.\n\nCommands\n");
     list_commands(out, "");
     gr_buf_puts(out, "\nOptions of every command\n");
     gr_args_help(out, global_args, N_GLOBAL_ARGS);
@@ -246,19 +255,20 @@ static bool is_family(const char *word)
 /* The command named by one word, or by two. *used: words taken. NULL when there is none. */
 static const struct gr_command *find_command(const char *first, const char *second, int *used)
 {
+    const struct gr_command *one_word = NULL; /* "device", when there is no "device SECOND" */
     for (int i = 0; i < N_COMMANDS; i++) {
         const char *name = commands[i]->name;
         size_t n = strlen(first);
         if (strcmp(name, first) == 0) {
-            *used = 1;
-            return commands[i];
+            one_word = commands[i];
         }
         if (second != NULL && strncmp(name, first, n) == 0 && name[n] == ' ' && strcmp(name + n + 1, second) == 0) {
             *used = 2;
             return commands[i];
         }
     }
-    return NULL;
+    *used = 1;
+    return one_word;
 }
 
 /* Full names for two words, first words for one: "bench" is near "benhc", "bench engine" is not. */

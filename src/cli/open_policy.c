@@ -22,6 +22,10 @@ enum gr_status gr_cli_open_policy(const struct gr_cli *cli, const char *dir, con
     if (status == GR_OK && gr_policy_info(*policy)->cache_note != NULL) { /* packing and choosing anew takes minutes */
         gr_log(GR_LOG_WARN, "%s", gr_policy_info(*policy)->cache_note);
     }
+    const struct gr_card_info *card = status == GR_OK ? gr_policy_info(*policy)->card : NULL;
+    if (card != NULL && card->note != NULL) {
+        gr_log(GR_LOG_WARN, "%s: %s", card->node, card->note);
+    }
     if (status == GR_OK && gr_policy_config(*policy)->image_note != NULL) {
         gr_log(GR_LOG_WARN, "%s", gr_policy_config(*policy)->image_note);
     }

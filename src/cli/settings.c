@@ -12,6 +12,7 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "cli/settings_card.h"
 #include "cli/variables.h"
 #include "policy/policy.h"
 
@@ -322,9 +323,11 @@ enum gr_status gr_settings_engine(const char *dir, const struct gr_engine_flags 
 {
     memset(out, 0, sizeof *out);
     out->engine.embodiment = gr_settings_embodiment(flags->embodiment);
-    out->engine.device = flag_or_env(flags->device, "GR00T_DEVICE");
-    GR_TRY(gr_settings_policy(flags->policy, NULL, &out->engine.precision, err));
+    GR_TRY(gr_settings_device(flags->device, &out->engine.device, err));
+    const bool card = gr_settings_on_card(out->engine.device);
+    GR_TRY(gr_settings_policy(flags->policy, card ? NULL : flags->mk_arena_dtype, &out->engine.precision, err));
     GR_TRY(set_half(flags->half, &out->engine.half, err));
+    GR_TRY(card ? gr_settings_card(flags, &out->engine, err) : gr_settings_no_card(flags, err));
     out->engine.remeasure = flags->remeasure;
     out->engine.no_prefix_cache = flags->no_prefix_cache;
     GR_TRY(gr_settings_cache(flags->cache, out->cache, err));

@@ -31,6 +31,7 @@ enum gr_status gr_settings_real(const char *name, const char *text, double min, 
 /* The engine options that several commands share; a member of their options struct. */
 struct gr_engine_flags {
     const char *embodiment, *tokenizer, *policy, *half, *device, *cpu, *cache;
+    const char *device_id, *sim, *dit_backend, *mk_arena_dtype, *num_cqs; /* settings_card.h */
     bool remeasure, no_prefix_cache;
     struct gr_arg_int threads;
 };
@@ -77,7 +78,33 @@ struct gr_engine_flags {
          .kind = GR_ARG_STRING,                                                                                       \
          .offset = offsetof(type, m.device),                                                                          \
          .value = "NAME",                                                                                             \
-         .help = "where to compute [GR00T_DEVICE, cpu]"},                                                             \
+         .help = "where to compute: cpu, or blackhole for a Tenstorrent card [GR00T_DEVICE, cpu]"},                   \
+        {.name = "device-id",                                                                                         \
+         .kind = GR_ARG_STRING,                                                                                       \
+         .offset = offsetof(type, m.device_id),                                                                       \
+         .value = "N",                                                                                                \
+         .help = "card: /dev/tenstorrent/N [TT_DEVICE_ID, the first one]"},                                           \
+        {.name = "sim",                                                                                               \
+         .kind = GR_ARG_STRING,                                                                                       \
+         .offset = offsetof(type, m.sim),                                                                             \
+         .value = "LIB",                                                                                              \
+         .help = "card: the simulator instead, libttsim.so [TTSIM_LIB, when no card is named]"},                      \
+        {.name = "dit-backend",                                                                                       \
+         .kind = GR_ARG_STRING,                                                                                       \
+         .offset = offsetof(type, m.dit_backend),                                                                     \
+         .value = "NAME",                                                                                             \
+         .help = "card: megakernel, one launch a predict, or ops, many: same bits [GR00T_DIT_BACKEND,\nmegakernel]"}, \
+        {.name = "mk-arena-dtype",                                                                                    \
+         .kind = GR_ARG_STRING,                                                                                       \
+         .offset = offsetof(type, m.mk_arena_dtype),                                                                  \
+         .value = "NAME",                                                                                             \
+         .help = "card: weights in auto (bfp8_b), bf16, bfp8_b; CPU: policy when none is given\n"                     \
+                 "[GR00T_MK_ARENA_DTYPE, auto]"},                                                                     \
+        {.name = "num-cqs",                                                                                           \
+         .kind = GR_ARG_STRING,                                                                                       \
+         .offset = offsetof(type, m.num_cqs),                                                                         \
+         .value = "N",                                                                                                \
+         .help = "card: command queues, 1 or 2: same bits [GR00T_NUM_CQS, 2]"},                                       \
         {.name = "cpu",                                                                                               \
          .kind = GR_ARG_STRING,                                                                                       \
          .offset = offsetof(type, m.cpu),                                                                             \

@@ -10,8 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
-#include "cli/variables.h"
-#include "device/device.h"
+#include "cli/settings_card.h"
 #include "model/config.h"
 #include "policy/selfcheck.h"
 
@@ -44,16 +43,18 @@ static const char *flag_or_env(const char *flag, const char *name)
 
 /* ---- variables ---- */
 
-static const char *card_flag(const struct gr_serve_flags *f, const char *name)
+/* For gr_settings_card_variables. */
+static const char *card_flag(const void *user, const char *name)
 {
+    const struct gr_serve_flags *f = user;
     const struct {
         const char *name, *flag;
     } flags[] = {{"GR00T_VERSION", f->model_version},
                  {"GR00T_TRACE_LAYOUT", f->trace_layout},
-                 {"GR00T_DIT_BACKEND", f->dit_backend},
-                 {"GR00T_NUM_CQS", f->num_cqs},
+                 {"GR00T_DIT_BACKEND", f->engine.dit_backend},
+                 {"GR00T_NUM_CQS", f->engine.num_cqs},
                  {"TT_MESH_SHAPE", f->mesh_shape},
-                 {"TT_DEVICE_ID", f->device_id},
+                 {"TT_DEVICE_ID", f->engine.device_id},
                  {"TT_METAL_VISIBLE_DEVICES", f->visible_devices}};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (strcmp(flags[i].name, name) == 0) {
@@ -63,29 +64,11 @@ static const char *card_flag(const struct gr_serve_flags *f, const char *name)
     return NULL;
 }
 
-/* What concerns the card only: the values of the card's own package pass and are noted in one line, others are refused. */
 static enum gr_status check_card_variables(const struct gr_serve_flags *f, struct gr_err *err)
 {
-    struct gr_buf note = {0};
-    for (int i = 0; i < gr_n_variables; i++) {
-        const struct gr_variable *v = &gr_variables[i];
-        const char *flag = v->kind == GR_VARIABLE_CARD ? card_flag(f, v->name) : NULL;
-        const char *value = v->kind == GR_VARIABLE_USED ? NULL : flag_or_env(flag, v->name);
-        if (value == NULL) {
-            continue;
-        }
-        if (v->kind == GR_VARIABLE_CARD && strcmp(value, v->accepted) != 0) {
-            gr_buf_free(&note);
-            return gr_fail(err, GR_ERR_USAGE, "%s is \"%.80s\"; on the CPU only \"%s\" is accepted",
-                           flag != NULL ? v->flag : v->name, value, v->accepted);
-        }
-        gr_buf_printf(&note, "%s%s=%.60s", note.len > 0 ? ", " : "", v->name, value);
-    }
-    if (note.len > 0 && !note.failed) {
-        gr_log(GR_LOG_INFO, "on the CPU these change nothing: %s", note.data);
-    }
-    gr_buf_free(&note);
-    return GR_OK;
+    const char *device;
+    GR_TRY(gr_settings_device(f->engine.device, &device, err));
+    return gr_settings_card_variables(device, card_flag, f, err);
 }
 
 /* ---- numbers ---- */
@@ -221,6 +204,16 @@ static enum gr_status set_layout(const struct gr_serve_flags *f, struct gr_serve
     GR_TRY(gr_config_open(out->weights.dir, engine->embodiment, &config, err));
     const int frames = config->emb.n_cameras * config->emb.frames_per_camera, tokens = config->dims.vit.tokens;
     gr_config_free(config);
+    const bool card = gr_settings_on_card(engine->device);
+    if (card && frames != 1) {
+        return gr_fail(err, GR_ERR_USAGE,
+                       "a card takes one picture an observation, embodiment %s of this snapshot has %d",
+                       engine->embodiment, frames);
+    }
+    if (strcmp(layout, "auto") == 0 && card) { /* the program has one length, which is computed whatever is asked */
+        engine->max_text_tokens = TEXT_GR1;
+        return GR_OK;
+    }
     if (strcmp(layout, "auto") == 0) {
         int rest = GR_MAX_POSITIONS - frames * (tokens + MARKER_TOKENS) - TEMPLATE_TOKENS;
         engine->max_text_tokens = rest < 1 ? 1 : rest < TEXT_AUTO ? rest : TEXT_AUTO;
@@ -246,11 +239,9 @@ static enum gr_status set_engine(const struct gr_serve_flags *f, struct gr_serve
     GR_TRY(gr_settings_weights(&weights, &out->weights, err));
     GR_TRY(gr_settings_engine(out->weights.dir, &f->engine, &out->engine, err));
     struct gr_options *engine = &out->engine.engine;
-    GR_TRY(gr_settings_policy(f->engine.policy, flag_or_env(f->mk_arena_dtype, "GR00T_MK_ARENA_DTYPE"),
-                              &engine->precision, err));
-    if (engine->device != NULL && gr_device_find(engine->device) == NULL) {
-        return gr_fail(err, GR_ERR_USAGE, "%s is \"%.80s\", this build has: cpu",
-                       f->engine.device != NULL ? "--device" : "GR00T_DEVICE", engine->device);
+    if (!gr_settings_on_card(engine->device)) {
+        GR_TRY(gr_settings_policy(f->engine.policy, flag_or_env(f->engine.mk_arena_dtype, "GR00T_MK_ARENA_DTYPE"),
+                                  &engine->precision, err));
     }
     struct gr_err why = {0};
     if (gr_cpu_mask(engine->cpu, &cpu_flags, &why) != GR_OK) {

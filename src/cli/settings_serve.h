@@ -12,9 +12,8 @@ struct gr_serve_flags {
     const char *model, *hf_model, *revision, *layout;
     const char *host, *unix_path, *tls_cert, *tls_key, *api_key_file, *cors_origin;
     const char *head_s, *body_s, *idle_s, *drain_s, *warmup_pcc_min;
-    /* about the card */
-    const char *model_version, *trace_layout, *dit_backend, *mk_arena_dtype, *num_cqs, *mesh_shape, *device_id,
-        *visible_devices;
+    /* about the card, beside those in `engine` */
+    const char *model_version, *trace_layout, *mesh_shape, *visible_devices;
     struct gr_arg_int port, queue, body_limit, connections, warmup_runs;
     struct gr_engine_flags engine;
 };

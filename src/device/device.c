@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-static const struct gr_device_ops *const devices[] = {&gr_device_cpu};
+static const struct gr_device_ops *const devices[] = {&gr_device_cpu, &gr_device_blackhole};
+const char gr_device_names[] = "cpu, blackhole";
 
 const struct gr_device_ops *gr_device_find(const char *name)
 {

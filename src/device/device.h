@@ -32,6 +32,9 @@ struct gr_device_cfg {
     bool no_prefix_cache;           /* compute the rows before the image anew in every predict */
     gr_progress_fn progress;
     void *progress_user;
+    int card; /* this and what follows: as in struct gr_options */
+    const char *simulator, *arena, *dit_backend;
+    int command_queues;
 };
 
 /* One predict. Borrowed. */
@@ -71,19 +74,24 @@ struct gr_tap_sink {
 
 struct gr_device_ops {
     const char *name; /* "cpu" */
+    int text_tokens;  /* longest instruction when nobody asks for one */
+    /* Finds what makes an open fail before anything else is read; of *cfg only what the options say counts. NULL: nothing. */
+    enum gr_status (*probe)(const struct gr_device_cfg *cfg, struct gr_err *err);
     enum gr_status (*open)(const struct gr_device_cfg *cfg, struct gr_device **dev, struct gr_err *err);
     /* Packs the weights, or takes them from the cache; w may be freed afterwards, its snapshot stays open as long as the device (embedding
      * rows are read from it). calibration may be NULL when the policy is exact. */
     enum gr_status (*load)(struct gr_device *dev, const struct gr_weights *w, const struct gr_calibration *calibration,
                            struct gr_err *err);
-    /* action [horizon, max_action] float32: the network's normalised actions. No allocation. */
+    /* action [horizon, max_action] float32: the network's normalised actions. No allocation. in->reference only where reference_isa is not
+     * NULL. */
     enum gr_status (*predict)(struct gr_device *dev, const struct gr_model_input *in, float *action,
                               struct gr_timing *t, const struct gr_tap_sink *taps, struct gr_err *err);
     void (*close)(struct gr_device *dev);
     const char *(*isa)(const struct gr_device *dev);
-    const char *(*reference_isa)(const struct gr_device *dev); /* kernels of the reference path */
+    const char *(*reference_isa)(const struct gr_device *dev); /* kernels of the reference path; NULL: there is none */
     uint64_t (*weight_bytes)(const struct gr_device *dev);
     struct gr_device_cache (*cache)(const struct gr_device *dev);
+    const struct gr_card_info *(*card)(const struct gr_device *dev); /* of a loaded device; NULL: it is no card */
     /* Of a loaded device. This and find_plan are NULL for a device that chooses no number formats. */
     const struct gr_plan *(*plan)(const struct gr_device *dev);
     /* The plan that a load with this cfg would find stored, without loading anything. GR_ERR_IO: none. Free with gr_plan_free. */
@@ -91,9 +99,11 @@ struct gr_device_ops {
                                 struct gr_err *err);
 };
 
-extern const struct gr_device_ops gr_device_cpu;
+extern const struct gr_device_ops gr_device_cpu, gr_device_blackhole;
 
 /* Device by name, NULL when this build has none of that name. */
 const struct gr_device_ops *gr_device_find(const char *name);
+/* "cpu, blackhole" */
+extern const char gr_device_names[];
 
 #endif

@@ -130,6 +130,12 @@ enum gr_status gr_golden_shipped(const struct gr_info *info, struct gr_golden *o
 
 /* ---- kept ---- */
 
+/* A card's golden is exact: the same as that of an exact service on the CPU. */
+static const char *formats_of_golden(const struct gr_info *info)
+{
+    return info->card != NULL ? "exact" : info->precision_step;
+}
+
 enum gr_status gr_golden_path(const char *cache_dir, const struct gr_golden_key *key, char *out, struct gr_err *err)
 {
     char name[2 * DIGEST_SHORT + TAG_MAX + 32], tag[TAG_MAX + 1];
@@ -140,7 +146,8 @@ enum gr_status gr_golden_path(const char *cache_dir, const struct gr_golden_key 
     }
     /* The served policy is in the name, so that two services that share the folder do not take turns in replacing one file. */
     snprintf(name, sizeof name, "golden-%.*s-%s-%.8s-%.16s.bin", DIGEST_SHORT, key->info->weights_digest, tag,
-             strstr(key->identity, "config ") + strlen("config "), key->info->precision);
+             strstr(key->identity, "config ") + strlen("config "),
+             key->info->card != NULL ? "exact" : key->info->precision);
     return gr_path_join(out, cache_dir, name, err);
 }
 
@@ -176,14 +183,14 @@ static enum gr_status put_head(const struct gr_golden_key *key, struct gr_buf *o
 {
     const struct gr_info *info = key->info;
     const bool exact =
-        strcmp(info->precision, "exact") == 0; /* else the reference path reads weights of the served formats */
+        strcmp(formats_of_golden(info), "exact") == 0; /* else the reference path reads weights of the served formats */
     char observation[GR_DIGEST_HEX_BYTES];
     GR_TRY(observation_digest(key->obs, observation, err));
     gr_buf_printf(out,
                   "gr00t golden 3\nprogram %s\n%scontent %s\nembodiment %s\nobservation %s\ntokens %d\n"
                   "actions %d %d\nnormalized %d %d\nformats %s, 16-bit %s, recipe %d\nkernels ",
                   GR00T_VERSION, key->identity, info->weights_content, info->embodiment, observation, key->n_tokens,
-                  info->action_steps, info->action_dim, info->horizon, info->max_action_dim, info->precision_step,
+                  info->action_steps, info->action_dim, info->horizon, info->max_action_dim, formats_of_golden(info),
                   exact ? "none" : info->half, exact ? 0 : GR_RECIPE_EDITION);
     return out->failed ? gr_fail(err, GR_ERR_NOMEM, "no memory for a golden chunk") : GR_OK;
 }

@@ -16,8 +16,7 @@
 #include "model/tokenizer.h"
 #include "policy/encode.h"
 #include "policy/judge.h"
-
-enum { TEXT_TOKENS_DEFAULT = 2048 };
+#include "policy/reference.h"
 
 struct gr_policy {
     struct gr_config *config;
@@ -29,6 +28,7 @@ struct gr_policy {
     bool have_lock;
     const struct gr_device_ops *ops;
     struct gr_device *device;
+    unsigned cpu_flags;
     struct gr_info info;
     char calibration_digest[GR_DIGEST_HEX_BYTES]; /* of what else than weights a choice of formats depends on */
     struct gr_group *groups;                      /* state groups, then action groups */
@@ -94,7 +94,7 @@ static enum gr_status open_tokenizer(struct gr_policy *p, const char *dir, const
     struct gr_encoder *enc = &p->encoder;
     enc->config = p->config;
     enc->n_images = e->n_cameras * e->frames_per_camera;
-    int max_text = o->max_text_tokens > 0 ? o->max_text_tokens : TEXT_TOKENS_DEFAULT;
+    int max_text = o->max_text_tokens > 0 ? o->max_text_tokens : p->ops->text_tokens;
     GR_TRY(gr_prompt_new(p->tokenizer, enc->n_images, p->config->dims.vit.tokens, max_text,
                          p->config->formalize_language, &enc->prompt, err));
     if (gr_prompt_max_tokens(enc->prompt) > GR_MAX_POSITIONS) {
@@ -118,30 +118,42 @@ static enum gr_status check_vocabulary(const struct gr_policy *p, struct gr_err 
     return GR_OK;
 }
 
-static struct gr_device_cfg device_cfg(const struct gr_policy *p, unsigned cpu_flags, const struct gr_options *o)
+/* What the options alone say. */
+static struct gr_device_cfg asked_device(const struct gr_options *o)
 {
     return (struct gr_device_cfg){.threads = o->threads > 0 ? o->threads : gr_cpu_count(),
-                                  .cpu_flags = cpu_flags,
-                                  .max_images = p->encoder.n_images,
-                                  .max_tokens = gr_prompt_max_tokens(p->encoder.prompt),
-                                  .slot = p->config->emb.slot,
-                                  .image_token = gr_prompt_image_token(p->encoder.prompt),
                                   .cache_dir = o->cache_dir,
-                                  .weights_digest = p->info.weights_digest,
-                                  .weights_content = p->info.weights_content,
-                                  .calibration_digest = p->calibration_digest,
                                   .policy = ladder_name(o->precision),
                                   .half = o->half,
                                   .remeasure = o->remeasure,
                                   .no_prefix_cache = o->no_prefix_cache,
                                   .progress = o->progress,
-                                  .progress_user = o->progress_user};
+                                  .progress_user = o->progress_user,
+                                  .card = o->card,
+                                  .simulator = o->simulator,
+                                  .arena = o->arena,
+                                  .dit_backend = o->dit_backend,
+                                  .command_queues = o->command_queues};
 }
 
-static enum gr_status open_device(struct gr_policy *p, const struct gr_weights *w, unsigned cpu_flags,
-                                  const struct gr_options *o, struct gr_err *err)
+static struct gr_device_cfg device_cfg(const struct gr_policy *p, const struct gr_options *o)
 {
-    const struct gr_device_cfg cfg = device_cfg(p, cpu_flags, o);
+    struct gr_device_cfg cfg = asked_device(o);
+    cfg.cpu_flags = p->cpu_flags;
+    cfg.max_images = p->encoder.n_images;
+    cfg.max_tokens = gr_prompt_max_tokens(p->encoder.prompt);
+    cfg.slot = p->config->emb.slot;
+    cfg.image_token = gr_prompt_image_token(p->encoder.prompt);
+    cfg.weights_digest = p->info.weights_digest;
+    cfg.weights_content = p->info.weights_content;
+    cfg.calibration_digest = p->calibration_digest;
+    return cfg;
+}
+
+static enum gr_status open_device(struct gr_policy *p, const struct gr_weights *w, const struct gr_options *o,
+                                  struct gr_err *err)
+{
+    const struct gr_device_cfg cfg = device_cfg(p, o);
     GR_TRY(p->ops->open(&cfg, &p->device, err));
     p->info.threads = cfg.threads;
     struct gr_judge judge = {.encoder = &p->encoder, .cancel = &p->cancel};
@@ -174,6 +186,10 @@ static void plan_info(struct gr_policy *p)
     info->precision = plan->policy;
     info->precision_step = plan->step;
     info->half = plan->half;
+    if (info->card != NULL) {
+        info->precision_asked = "auto";
+        info->precision = info->precision_step = info->card->arena;
+    }
     if (strcmp(plan->policy, "exact") == 0 || plan->n_tries == 0) {
         return;
     }
@@ -221,6 +237,7 @@ static enum gr_status make_info(struct gr_policy *p, struct gr_err *err)
     info->max_action_dim = p->dims.dit.max_action;
     info->device = p->ops->name;
     info->isa = p->ops->isa(p->device);
+    info->card = p->ops->card != NULL ? p->ops->card(p->device) : NULL;
     info->weight_bytes = p->ops->weight_bytes(p->device);
     struct gr_device_cache cache = p->ops->cache(p->device);
     info->cache = cache.state;
@@ -245,21 +262,20 @@ enum gr_status gr_policy_check_formats(const char *precision, const char *half, 
                  : gr_fail(err, GR_ERR_USAGE, "16-bit format \"%.80s\" is unknown, expected f16, bf16p or i16", half);
 }
 
-static enum gr_status check_options(const struct gr_options *o, const struct gr_device_ops **ops, unsigned *cpu_flags,
-                                    struct gr_err *err)
+static enum gr_status check_options(struct gr_policy *p, const struct gr_options *o, struct gr_err *err)
 {
     const char *device = o->device != NULL ? o->device : "cpu";
-    *ops = gr_device_find(device);
-    if (*ops == NULL) {
-        return gr_fail(err, GR_ERR_USAGE, "device \"%s\" is unknown, this build has: cpu", device);
+    p->ops = gr_device_find(device);
+    if (p->ops == NULL) {
+        return gr_fail(err, GR_ERR_USAGE, "device \"%s\" is unknown, this build has: %s", device, gr_device_names);
     }
     GR_TRY(gr_policy_check_formats(o->precision, o->half, err));
     if (o->threads < 0 || o->max_text_tokens < 0) {
         return gr_fail(err, GR_ERR_USAGE, "threads and max_text_tokens must not be negative, found %d and %d",
                        o->threads, o->max_text_tokens);
     }
-    *cpu_flags = gr_cpu_detect();
-    return gr_cpu_mask(o->cpu, cpu_flags, err);
+    p->cpu_flags = gr_cpu_detect();
+    return gr_cpu_mask(o->cpu, &p->cpu_flags, err);
 }
 
 /* Everything before the device. Free *w also on failure; NULL then when there is none. */
@@ -273,7 +289,11 @@ static enum gr_status open_files(struct gr_policy *p, const char *dir, const str
     GR_TRY(gr_weights_open(p->snapshot, p->config, NULL, NULL, w, err));
     p->dims = (*w)->dims;
     for (size_t i = 0; i < gr_snapshot_count(p->snapshot); i++) {
-        p->info.n_tensors += gr_weights_uses(*w, gr_snapshot_at(p->snapshot, i)->name);
+        const struct gr_tensor *t = gr_snapshot_at(p->snapshot, i);
+        const bool used = gr_weights_uses(*w, t->name);
+        p->info.n_tensors += used;
+        p->info.n_skipped += !used;
+        p->info.skipped_bytes += used ? 0 : t->bytes;
     }
     p->info.tensor_bytes = gr_snapshot_bytes(p->snapshot);
     GR_TRY(gr_snapshot_digest(p->snapshot, p->info.weights_digest, err));
@@ -287,12 +307,13 @@ static enum gr_status open_files(struct gr_policy *p, const char *dir, const str
 
 static enum gr_status open_parts(struct gr_policy *p, const char *dir, const struct gr_options *o, struct gr_err *err)
 {
-    unsigned cpu_flags;
     struct gr_weights *w = NULL;
-    GR_TRY(check_options(o, &p->ops, &cpu_flags, err));
+    GR_TRY(check_options(p, o, err));
+    const struct gr_device_cfg asked = asked_device(o);
+    GR_TRY(p->ops->probe != NULL ? p->ops->probe(&asked, err) : GR_OK);
     enum gr_status status = open_files(p, dir, o, &w, err);
     if (status == GR_OK && (status = make_buffers(p, err)) == GR_OK) {
-        status = open_device(p, w, cpu_flags, o, err);
+        status = open_device(p, w, o, err);
     }
     gr_weights_free(w);
     GR_TRY(status);
@@ -301,18 +322,17 @@ static enum gr_status open_parts(struct gr_policy *p, const char *dir, const str
 
 enum gr_status gr_policy_find_plan(const char *dir, const struct gr_options *o, struct gr_plan *out, struct gr_err *err)
 {
-    unsigned cpu_flags;
     struct gr_weights *w = NULL;
     struct gr_policy *p = calloc(1, sizeof *p);
     if (p == NULL) {
         return gr_fail(err, GR_ERR_NOMEM, "no memory for a policy");
     }
-    enum gr_status status = check_options(o, &p->ops, &cpu_flags, err);
+    enum gr_status status = check_options(p, o, err);
     if (status == GR_OK && (o->cache_dir == NULL || !gr_fs_is_dir(o->cache_dir) || p->ops->find_plan == NULL)) {
         status = gr_fail(err, GR_ERR_IO, "no cache folder, or a device that chooses no number formats");
     }
     if (status == GR_OK && (status = open_files(p, dir, o, &w, err)) == GR_OK) {
-        const struct gr_device_cfg cfg = device_cfg(p, cpu_flags, o);
+        const struct gr_device_cfg cfg = device_cfg(p, o);
         status = p->ops->find_plan(&cfg, &p->dims, out, err);
     }
     gr_weights_free(w);
@@ -426,20 +446,44 @@ static void put_inputs(const struct gr_policy *p, const struct gr_model_input *i
     taps->put(taps->user, "noise", in->noise, p->dims.dit.horizon, p->dims.dit.max_action, p->dims.dit.max_action);
 }
 
+/* On the reference path of the device, or of the CPU when it has none. */
+static enum gr_status reference_network(struct gr_policy *p, const struct gr_model_input *in, struct gr_chunk *out,
+                                        const char **kernels, struct gr_err *err)
+{
+    if (p->ops->reference_isa != NULL) {
+        *kernels = p->ops->reference_isa(p->device);
+        return p->ops->predict(p->device, in, out->normalized, &out->timing, NULL, err);
+    }
+    const struct gr_reference r = {.snapshot = p->snapshot,
+                                   .config = p->config,
+                                   .device = {.threads = p->info.threads,
+                                              .cpu_flags = p->cpu_flags,
+                                              .max_images = p->encoder.n_images,
+                                              .max_tokens = gr_prompt_max_tokens(p->encoder.prompt),
+                                              .slot = p->config->emb.slot,
+                                              .image_token = gr_prompt_image_token(p->encoder.prompt)}};
+    return gr_reference_predict(&r, in, out->normalized, &out->timing, kernels, err);
+}
+
+/* reference: NULL, or on the reference path, whose kernels it then names. */
 static enum gr_status compute(struct gr_policy *p, const struct gr_encoded *r, struct gr_chunk *out,
-                              const struct gr_tap_sink *taps, bool reference, struct gr_err *err)
+                              const struct gr_tap_sink *taps, const char **reference, struct gr_err *err)
 {
     struct gr_model_input in = gr_encoded_input(r, &p->cancel);
     struct gr_timing *time = &out->timing;
     const double start = gr_clock_ms();
     time->encode = r->ms;
-    in.reference = reference;
+    in.reference = reference != NULL;
     out->n_tokens = r->n_tokens;
     out->n_text = r->n_text;
     if (taps != NULL) {
         put_inputs(p, &in, taps);
     }
-    GR_TRY(p->ops->predict(p->device, &in, out->normalized, time, taps, err));
+    if (reference != NULL) {
+        GR_TRY(reference_network(p, &in, out, reference, err));
+    } else {
+        GR_TRY(p->ops->predict(p->device, &in, out->normalized, time, taps, err));
+    }
     const double decode = gr_clock_ms();
     GR_TRY(gr_actions_decode(p->config, out->normalized, r->raw_state, r->state_f64, out->actions, err));
     const double end = gr_clock_ms();
@@ -449,7 +493,7 @@ static enum gr_status compute(struct gr_policy *p, const struct gr_encoded *r, s
 }
 
 static enum gr_status predict(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
-                              const struct gr_tap_sink *taps, bool reference, struct gr_err *err)
+                              const struct gr_tap_sink *taps, const char **reference, struct gr_err *err)
 {
     if (p == NULL || obs == NULL || out == NULL) {
         return gr_fail(err, GR_ERR_USAGE, "gr_policy_predict: policy, observation and chunk must not be NULL");
@@ -470,26 +514,25 @@ enum gr_status gr_policy_predict_encoded(struct gr_policy *p, const struct gr_en
                        in->policy != p ? "another policy's" : "empty: gr_policy_encode has not filled it");
     }
     GR_TRY(check_chunk(p, out, err));
-    return compute(p, in, out, NULL, false, err);
+    return compute(p, in, out, NULL, NULL, err);
 }
 
 enum gr_status gr_policy_predict_taps(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
                                       const struct gr_tap_sink *taps, struct gr_err *err)
 {
-    return predict(p, obs, out, taps, false, err);
+    return predict(p, obs, out, taps, NULL, err);
 }
 
 enum gr_status gr_policy_predict(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
                                  struct gr_err *err)
 {
-    return predict(p, obs, out, NULL, false, err);
+    return predict(p, obs, out, NULL, NULL, err);
 }
 
 enum gr_status gr_policy_predict_reference(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
                                            const char **kernels, struct gr_err *err)
 {
-    *kernels = p->ops->reference_isa(p->device);
-    return predict(p, obs, out, NULL, true, err);
+    return predict(p, obs, out, NULL, kernels, err);
 }
 
 void gr_policy_set_cancel(struct gr_policy *p, bool cancel)

@@ -22,7 +22,8 @@ enum gr_status gr_policy_predict_taps(struct gr_policy *p, const struct gr_obser
 
 /* gr_policy_predict on the reference path: another set of kernels than the served one where this machine has a fast one. With
  * weights in a low-precision format it runs the same packed weights: it finds faults of the fast kernels, not what the format costs,
- * which the plan says. *kernels: name of the set ("avx2"), static text. */
+ * which the plan says. A card has no such path: the exact network is packed for the CPU, used once and freed, which takes seconds.
+ * *kernels: name of the set ("avx2"), static text. */
 enum gr_status gr_policy_predict_reference(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
                                            const char **kernels, struct gr_err *err);
 

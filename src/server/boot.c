@@ -162,6 +162,55 @@ static void tell_formats(struct gr_boot *b, const struct gr_policy *policy)
     }
 }
 
+static void tell_opening(struct gr_boot *b)
+{
+    const struct gr_server_config *c = b->cfg;
+    const struct gr_options *o = &c->engine;
+    if (o->device != NULL && strcmp(o->device, "blackhole") == 0) {
+        const bool ops = o->dit_backend != NULL && strcmp(o->dit_backend, "megakernel") != 0;
+        const bool given = o->arena != NULL && strcmp(o->arena, "auto") != 0;
+        enter(b, DEVICE, "%d (num_command_queues=%d, dit_backend=%s, mk_arena_dtype=%s; %s%s)", o->card,
+              o->command_queues != 0 ? o->command_queues : 2, ops ? "ops" : "megakernel", given ? o->arena : "bfp8_b",
+              o->simulator != NULL ? "simulator " : "a card", o->simulator != NULL ? o->simulator : "");
+        return;
+    }
+    enter(b, DEVICE, "%s (threads=%d, kernels=%s, policy=%s; %s; %s)", b->names->device, o->threads, kernels_of(o->cpu),
+          o->precision != NULL ? o->precision : "auto", c->threads_reason, gr_cpu_name());
+}
+
+static void tell_card(const struct gr_card_info *c)
+{
+    char more[96] = "";
+    if (!c->simulator) {
+        snprintf(more, sizeof more, ", driver %u.%u.%u, PCI %s", c->driver[0], c->driver[1], c->driver[2], c->pci);
+    }
+    gr_log(GR_LOG_INFO, "%s: %s, %d Tensix tiles, %d DRAM channels, firmware %u.%u.%u.%u, AICLK %u MHz%s", c->node,
+           c->board[0] != '\0' ? c->board : "Blackhole", c->tiles, c->channels, c->firmware[0], c->firmware[1],
+           c->firmware[2], c->firmware[3], c->aiclk_mhz, more);
+    if (c->note != NULL) {
+        gr_log(GR_LOG_WARN, "%s: %s", c->node, c->note);
+    }
+}
+
+static void tell_built(struct gr_boot *b, const struct gr_info *info)
+{
+    const struct gr_card_info *c = info->card;
+    if (c == NULL) {
+        enter(b, BUILT, "%.1f s (weights %.0f MB, %d tensors, %.0f MB packed, %s)", b->facts.model_built_s,
+              megabytes((double)info->tensor_bytes), info->n_tensors, megabytes((double)info->weight_bytes),
+              cache_words(info->cache));
+        return;
+    }
+    tell_card(c);
+    enter(
+        b, BUILT,
+        "%.1f s (weights %.0f MB, %d tensors, %.0f MB on device, %s; dit_backend %s, arena %s, adapter_mem L1, %d tiles, "
+        "%u operations; skipped %d tensors / %.0f MB)",
+        b->facts.model_built_s, megabytes((double)info->tensor_bytes), info->n_tensors,
+        megabytes((double)info->weight_bytes), cache_words(info->cache), c->dit_backend, c->arena, c->tiles_used,
+        c->operations, info->n_skipped, megabytes((double)info->skipped_bytes));
+}
+
 static enum gr_status open_policy(struct gr_boot *b, struct gr_policy **policy, struct gr_err *err)
 {
     const struct gr_server_config *c = b->cfg;
@@ -175,9 +224,7 @@ static enum gr_status open_policy(struct gr_boot *b, struct gr_policy **policy, 
         enter(b, WEIGHTS, "%s", c->snapshot_dir);
     }
     enter(b, TOKENIZER, "%s", options.tokenizer_dir != NULL ? options.tokenizer_dir : c->snapshot_dir);
-    enter(b, DEVICE, "%s (threads=%d, kernels=%s, policy=%s; %s; %s)", b->names->device, options.threads,
-          kernels_of(options.cpu), options.precision != NULL ? options.precision : "auto", c->threads_reason,
-          gr_cpu_name());
+    tell_opening(b);
     enter(b, PIPELINE, "gr_policy_open(%s, embodiment %s, layout %s)", c->snapshot_dir,
           options.embodiment != NULL ? options.embodiment : "gr1", c->layout);
     GR_TRY(gr_policy_open(c->snapshot_dir, &options, policy, err));
@@ -190,9 +237,7 @@ static enum gr_status open_policy(struct gr_boot *b, struct gr_policy **policy, 
     if (gr_policy_config(*policy)->image_note != NULL) {
         gr_log(GR_LOG_WARN, "%s", gr_policy_config(*policy)->image_note);
     }
-    enter(b, BUILT, "%.1f s (weights %.0f MB, %d tensors, %.0f MB packed, %s)", b->facts.model_built_s,
-          megabytes((double)info->tensor_bytes), info->n_tensors, megabytes((double)info->weight_bytes),
-          cache_words(info->cache));
+    tell_built(b, info);
     tell_formats(b, *policy);
     return GR_OK;
 }
@@ -221,7 +266,8 @@ static enum gr_status warm_up(struct gr_boot *b, struct gr_policy *policy, struc
             snprintf(pcc, sizeof pcc, "%.6f", r->pcc);
         }
         /* A computed golden has the number formats that are served: what they cost is told with them. */
-        const char *formats = r->source == GR_GOLDEN_SHIPPED ? "fp32" : gr_policy_info(policy)->precision;
+        const struct gr_info *info = gr_policy_info(policy);
+        const char *formats = r->source == GR_GOLDEN_SHIPPED || info->card != NULL ? "fp32" : info->precision;
         enter(b, FIDELITY, "actions PCC %s, max|d| %.2e, repeats max|d| %.1e (golden %s, %s, %s)", pcc, r->max_abs,
               r->repeat_max_abs, gr_golden_source_name(r->source), r->golden_kernels, formats);
     }
@@ -330,8 +376,13 @@ void gr_boot_free(struct gr_boot *b)
     if (b == NULL) {
         return;
     }
+    struct gr_policy *policy = atomic_load(&b->policy);
     gr_selfcheck_free(&b->check);
     gr_demo_free(&b->demo);
-    gr_policy_close(atomic_load(&b->policy));
+    if (policy != NULL && gr_policy_info(policy)->card != NULL) {
+        gr_log(GR_LOG_INFO, "Releasing the program and device tensors");
+        gr_log(GR_LOG_INFO, "Closing device %d", gr_policy_info(policy)->card->number);
+    }
+    gr_policy_close(policy);
     free(b);
 }

@@ -49,11 +49,68 @@ static void fidelity(struct gr_jw *w, const struct gr_info *info)
     gr_jw_end_array(w);
 }
 
+/* How the network lies on the card; names as in the card's other services. */
+static void card_stage(struct gr_jw *w, const struct gr_card_info *c)
+{
+    gr_jw_put_string(w, "dit_backend", c->dit_backend);
+    gr_jw_put_string(w, "mk_arena_dtype", c->arena);
+    gr_jw_put_int(w, "num_command_queues", c->command_queues);
+    gr_jw_put_bool(w, "cq1_uploads", c->uploads_overlap);
+    gr_jw_put_int(w, "worker_l1_size", c->l1_bytes);
+    gr_jw_put_int(w, "worker_l1_used", c->l1_used);
+    gr_jw_put_string(w, "adapter_mem", "L1");
+    gr_jw_put_int(w, "tiles", c->tiles_used);
+    gr_jw_put_int(w, "operations", c->operations);
+    gr_jw_put_object(w, "build_ms");
+    gr_jw_put_milli(w, "open", c->open_ms);
+    gr_jw_put_milli(w, "program", c->build_ms);
+    gr_jw_put_milli(w, "arena", c->pack_ms);
+    gr_jw_put_milli(w, "upload", c->upload_ms);
+    gr_jw_put_milli(w, "start", c->start_ms);
+    gr_jw_end_object(w);
+    gr_jw_put_string(w, "note",
+                     "vision, language model, adapter and denoise are one resident program: one upload, one download a "
+                     "request; inputs are written between requests with one queue as with two");
+}
+
+static void versions(struct gr_jw *w, const char *key, const uint32_t *v, int n)
+{
+    struct gr_buf text = {0};
+    for (int i = 0; i < n; i++) {
+        gr_buf_printf(&text, i == 0 ? "%u" : ".%u", v[i]);
+    }
+    w->out->failed |= text.failed;
+    gr_jw_put_string(w, key, v[0] != 0 || v[1] != 0 ? text.data : NULL);
+    gr_buf_free(&text);
+}
+
+/* What the card says of itself; null: not told. */
+static void card_facts(struct gr_jw *w, const struct gr_card_info *c)
+{
+    gr_jw_put_object(w, "card");
+    gr_jw_put_string(w, "node", c->node);
+    gr_jw_put_bool(w, "simulator", c->simulator);
+    gr_jw_put_string(w, "board", c->board[0] != '\0' ? c->board : NULL);
+    gr_jw_put_string(w, "pci", c->pci[0] != '\0' ? c->pci : NULL);
+    gr_jw_put_int(w, "tensix_tiles", c->tiles);
+    gr_jw_put_int(w, "dram_channels", c->channels);
+    versions(w, "firmware", c->firmware, 4);
+    versions(w, "driver", c->driver, 3);
+    gr_jw_put_int(w, "aiclk_mhz", c->aiclk_mhz);
+    gr_jw_put_int(w, "dram_mts", c->dram_mts);
+    gr_jw_put_string(w, "note", c->note);
+    gr_jw_end_object(w);
+}
+
 static void stage(struct gr_jw *w, const struct gr_boot_facts *facts)
 {
     const struct gr_info *info = gr_policy_info(facts->policy);
     struct gr_buf served = {0};
-    gr_buf_printf(&served, "%s-%s", info->device, info->precision);
+    if (info->card != NULL) {
+        gr_buf_puts(&served, strcmp(info->card->dit_backend, "ops") == 0 ? "stage1-ops" : "stage2-megakernel");
+    } else {
+        gr_buf_printf(&served, "%s-%s", info->device, info->precision);
+    }
     w->out->failed |= served.failed;
     gr_jw_put_object(w, "stage");
     gr_jw_put_string(w, "served", served.data);
@@ -67,7 +124,12 @@ static void stage(struct gr_jw *w, const struct gr_boot_facts *facts)
     gr_jw_put_object(w, "weights");
     gr_jw_put_int(w, "tensors", info->n_tensors);
     gr_jw_put_u64(w, "packed_bytes", info->weight_bytes);
+    gr_jw_put_int(w, "skipped_tensors", info->n_skipped);
+    gr_jw_put_u64(w, "skipped_bytes", info->skipped_bytes);
     gr_jw_end_object(w);
+    if (info->card != NULL) {
+        card_stage(w, info->card);
+    }
     gr_jw_end_object(w);
     gr_buf_free(&served);
 }
@@ -166,6 +228,9 @@ static void device_facts(struct gr_jw *w, const struct gr_boot_facts *facts)
     gr_jw_put_milli(w, "load_s", info->load_ms / 1e3);
     gr_jw_put_milli(w, "model_built_s", facts->model_built_s);
     gr_jw_put_milli(w, "boot_s", facts->boot_s);
+    if (info->card != NULL) {
+        card_facts(w, info->card);
+    }
     gr_jw_end_object(w);
 }
 

@@ -30,6 +30,7 @@ enum {
 struct server {
     const struct gr_server_config *cfg;
     struct gr_service_config names;
+    char device[32]; /* "cpu:0", "blackhole:1" */
     struct gr_listener listener;
     struct gr_service *service;
     struct gr_httpd *http;
@@ -141,8 +142,10 @@ static enum gr_status start(struct server *s, struct gr_err *err)
     const struct gr_server_config *c = s->cfg;
     GR_TRY(gr_listen(&c->listen, c->tls_cert != NULL, &s->listener, err));
     tell_address(s);
-    s->names = (struct gr_service_config){.model = "GR00T-N1.6-3B-cpu",
-                                          .device = "cpu:0",
+    const bool card = c->engine.device != NULL && strcmp(c->engine.device, "blackhole") == 0;
+    (void)snprintf(s->device, sizeof s->device, card ? "blackhole:%d" : "cpu:0", c->engine.card);
+    s->names = (struct gr_service_config){.model = card ? "GR00T-N1.6-3B-p150" : "GR00T-N1.6-3B-cpu",
+                                          .device = s->device,
                                           .version = "n16",
                                           .layout = c->layout,
                                           .api_key = c->api_key,

@@ -140,7 +140,8 @@ void gr_service_phase(struct gr_service *s, char out[GR_PHASE_BYTES])
 const char *gr_service_state_name(const struct gr_service *s)
 {
     static const char *const names[] = {"starting", "ok", "draining"};
-    return names[atomic_load(&s->state)];
+    /* With a broken engine the process is ending. */
+    return names[atomic_load(&s->broken) ? GR_SERVICE_DRAINING : atomic_load(&s->state)];
 }
 
 /* ---- ready ---- */

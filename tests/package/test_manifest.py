@@ -65,7 +65,7 @@ def reference():
 def our_package_source_is_accepted_and_its_files_are_there():
     out = accepts("--base", ROOT, ROOT / "tt-model.yaml")
     contains(out, "authoring manifest, schema 5.1: accepted", "gr00t-n1.6-3b-native", "tt-dit-server for blackhole",
-             "nvidia/GR00T-N1.6-3B @ d0814e7ecb19202e7c8468b46098b0b7ef3a6d61", "cpu  default  p150, P150")
+             "nvidia/GR00T-N1.6-3B @ d0814e7ecb19202e7c8468b46098b0b7ef3a6d61", "cpu   default  p150, P150", "p150           p150, P150")
     refuses(4, "--base", TMP, ROOT / "tt-model.yaml", says=("tt-model.yaml:19:10: source.code: ", "does not exist"))
 
 
@@ -165,8 +165,8 @@ TEXTS = [  # what, by what, then the start of the message behind the file's name
     ("  - name: cpu", "  - name: cpu\n  - name: cpu", "serve_profiles[1].name: \"cpu\" is the name of serve_profiles[0] already"),
     ("  - name: cpu", "  - name: other\n  - name: cpu", ""),
     ("  - name: cpu", "  - name: ../cpu", "serve_profiles[0].name: expected letters"),
-    ("default_profile: cpu", "default_profile: gpu", "default_profile: \"gpu\" names no profile, expected cpu"),
-    ("default_profile: cpu", "", ""),
+    ("default_profile: cpu", "default_profile: gpu", "default_profile: \"gpu\" names no profile, expected cpu, p150"),
+    ("default_profile: cpu", "", "default_profile: required with 2 serve profiles"),
     ("name: nvidia-license", "name: NVIDIA License", "card.license.name: expected a short name"),
     ("pipeline_tag: robotics", "pipeline_tag: 5", "card.pipeline_tag: expected a string"),
     ("pipeline_tag: robotics", "tags: [x]", "card.tags: unknown key"),

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "device/cpu/cache.h"
+#include "device/cache.h"
 
 enum { CHUNK = 1 << 20, BYTES = 2 * CHUNK + CHUNK / 2 + 3, HEAD = 4096, FIXED = 48 };
 

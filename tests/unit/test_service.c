@@ -793,7 +793,10 @@ static void a_broken_engine_is_fatal(void **state)
         assert_int_equal(status_of(s, &after, "POST /predict", body), 503);
         end(s, &after);
         assert_int_equal(status_only(s, "GET /ready"), 503);
-        assert_int_equal(status_only(s, "GET /health"), 200);
+        struct gr_httpd_request health = {0};
+        assert_int_equal(status_of(s, &health, "GET /health", NULL), 200);
+        assert_non_null(strstr(health.text.data, "\"status\":\"draining\"")); /* not ok: the process is ending */
+        end(s, &health);
         free(body);
         gr_service_free(s);
     }

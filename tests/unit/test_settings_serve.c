@@ -149,8 +149,102 @@ static void what_only_the_card_can_do_is_refused_on_the_cpu(void **state)
     refuses_variable("TT_DEVICE_ID=3", "TT_DEVICE_ID");
     refuses_variable("GR00T_MK_ARENA_DTYPE=fp4", "auto, bf16 or bfp8_b");
     struct gr_serve_flags f = with_model();
-    f.num_cqs = "7";
+    f.engine.num_cqs = "7";
     refuses(&f, ENV(home, "GR00T_NUM_CQS=2"), GR_ERR_USAGE, "--num-cqs is \"7\"");
+    f = with_model();
+    f.engine.sim = "/x/libttsim.so";
+    refuses(&f, ENV(home), GR_ERR_USAGE, "--sim is for --device blackhole");
+}
+
+#define CARD "GR00T_DEVICE=blackhole"
+
+/* The seed's environment, on what it was made for. */
+static void the_seed_s_environment_starts_a_card(void **state)
+{
+    (void)state;
+    struct gr_serve_flags f = with_model();
+    accepts(&f, ENV(home, CARD, "GR00T_VERSION=n16", "GR00T_POLICY=mixed_dit", "GR00T_TRACE_LAYOUT=per_stage",
+                    "GR00T_DIT_BACKEND=megakernel", "GR00T_MK_ARENA_DTYPE=auto", "GR00T_NUM_CQS=2", "MESH_DEVICE=P150",
+                    "TT_MESH_SHAPE=1x1", "TT_DEVICE_ID=0", "TT_METAL_VISIBLE_DEVICES=0"));
+    const struct gr_options *e = &settings.server.engine;
+    assert_string_equal(e->device, "blackhole");
+    assert_int_equal(e->card, 0);
+    assert_null(e->simulator);
+    assert_string_equal(e->arena, "auto");
+    assert_string_equal(e->dit_backend, "megakernel");
+    assert_int_equal(e->command_queues, 2);
+    assert_string_equal(e->precision, "auto");
+    assert_int_equal(e->max_text_tokens, 24);
+    assert_non_null(strstr(logged, "here these change nothing: GR00T_VERSION=n16"));
+    assert_null(strstr(logged, "GR00T_NUM_CQS"));
+}
+
+static void the_card_s_settings_reach_the_engine(void **state)
+{
+    (void)state;
+    struct gr_serve_flags f = with_model();
+    const struct gr_options *e = &settings.server.engine;
+    accepts(&f, ENV(home, CARD, "GR00T_DIT_BACKEND=ttnn", "GR00T_MK_ARENA_DTYPE=bf16", "GR00T_NUM_CQS=1",
+                    "TT_DEVICE_ID=3"));
+    assert_string_equal(e->dit_backend, "ttnn");
+    assert_string_equal(e->arena, "bf16");
+    assert_int_equal(e->command_queues, 1);
+    assert_int_equal(e->card, 3);
+    f.engine.dit_backend = "ops";
+    f.engine.mk_arena_dtype = "bfp8_b";
+    f.engine.num_cqs = "2";
+    f.engine.device = "blackhole";
+    accepts(&f, ENV(home, "GR00T_DIT_BACKEND=megakernel", "GR00T_MK_ARENA_DTYPE=bf16", "GR00T_NUM_CQS=1"));
+    assert_string_equal(e->dit_backend, "ops");
+    assert_string_equal(e->arena, "bfp8_b");
+    assert_int_equal(e->command_queues, 2);
+}
+
+/* --sim, --device-id, TTSIM_LIB, TT_DEVICE_ID: in this order; the number counts in the list of visible ones, as for the card's own software. */
+static void the_chip_is_found_in_order(void **state)
+{
+    (void)state;
+    struct gr_serve_flags f = with_model();
+    const struct gr_options *e = &settings.server.engine;
+    accepts(&f, ENV(home, CARD, "TT_DEVICE_ID=1", "TT_METAL_VISIBLE_DEVICES=4,7"));
+    assert_int_equal(e->card, 7);
+    accepts(&f, ENV(home, CARD, "TT_METAL_VISIBLE_DEVICES=4,7"));
+    assert_int_equal(e->card, 4);
+    accepts(&f, ENV(home, CARD, "TT_DEVICE_ID=1", "TTSIM_LIB=/x/libttsim.so"));
+    assert_string_equal(e->simulator, "/x/libttsim.so");
+    f.engine.device_id = "2";
+    accepts(&f, ENV(home, CARD, "TT_DEVICE_ID=1", "TTSIM_LIB=/x/libttsim.so", "TT_METAL_VISIBLE_DEVICES=4,7"));
+    assert_null(e->simulator);
+    assert_int_equal(e->card, 2);
+    f.engine.sim = "/y/libttsim.so";
+    refuses(&f, ENV(home, CARD), GR_ERR_USAGE, "two devices");
+    f.engine.device_id = NULL;
+    accepts(&f, ENV(home, CARD, "TTSIM_LIB=/x/libttsim.so"));
+    assert_string_equal(e->simulator, "/y/libttsim.so");
+}
+
+static void what_a_card_cannot_do_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variable, *text;
+    } cases[] = {{"GR00T_DIT_BACKEND=x", "GR00T_DIT_BACKEND is \"x\", expected megakernel or ops"},
+                 {"GR00T_NUM_CQS=3", "GR00T_NUM_CQS is \"3\", expected 1 or 2"},
+                 {"GR00T_MK_ARENA_DTYPE=fp4", "auto, bf16 or bfp8_b"},
+                 {"GR00T_TRACE_LAYOUT=one", "only \"per_stage\""},
+                 {"GR00T_VERSION=n17", "n16"},
+                 {"TT_MESH_SHAPE=1x2", "1x1"},
+                 {"TT_DEVICE_ID=x", "TT_DEVICE_ID"},
+                 {"TT_METAL_VISIBLE_DEVICES=a", "TT_METAL_VISIBLE_DEVICES"},
+                 {"GR00T_POLICY=exact", "--policy (GR00T_POLICY) is for the CPU"},
+                 {"GR00T_HALF=f16", "--half (GR00T_HALF) is for the CPU"}};
+    struct gr_serve_flags f = with_model();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        refuses(&f, ENV(home, CARD, cases[i].variable), GR_ERR_USAGE, cases[i].text);
+    }
+    refuses(&f, ENV(home, CARD, "TT_DEVICE_ID=2", "TT_METAL_VISIBLE_DEVICES=4,7"), GR_ERR_USAGE, "lists 2 cards");
+    f.engine.device = "gpu";
+    refuses(&f, ENV(home), GR_ERR_USAGE, "--device is \"gpu\", this build has: cpu, blackhole");
 }
 
 static void the_policy_is_found_in_order(void **state)
@@ -167,7 +261,7 @@ static void the_policy_is_found_in_order(void **state)
     assert_string_equal(e->precision, "high");
     accepts(&f, ENV(home, "GR00T_MK_ARENA_DTYPE=bfp8_b", "GR00T_POLICY=mixed_dit"));
     assert_string_equal(e->precision, "auto");
-    f.mk_arena_dtype = "auto";
+    f.engine.mk_arena_dtype = "auto";
     accepts(&f, ENV(home, "GR00T_MK_ARENA_DTYPE=bf16"));
     assert_string_equal(e->precision, "auto");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -460,6 +554,10 @@ int main(void)
         cmocka_unit_test(the_defaults_are_the_documented_ones),
         cmocka_unit_test(the_seed_s_environment_is_accepted_and_noted_once),
         cmocka_unit_test(what_only_the_card_can_do_is_refused_on_the_cpu),
+        cmocka_unit_test(the_seed_s_environment_starts_a_card),
+        cmocka_unit_test(the_card_s_settings_reach_the_engine),
+        cmocka_unit_test(the_chip_is_found_in_order),
+        cmocka_unit_test(what_a_card_cannot_do_is_refused),
         cmocka_unit_test(the_policy_is_found_in_order),
         cmocka_unit_test(the_16_bit_format_and_the_switches_reach_the_engine),
         cmocka_unit_test(values_are_parsed_strictly),

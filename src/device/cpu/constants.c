@@ -11,78 +11,15 @@
 
 #include "base/mem.h"
 #include "device/cpu/pack.h"
-
-/* Time of Euler step k: int(k / steps * buckets). */
-static float step_time(const struct gr_dims *d, int k)
-{
-    return (float)(int)((double)k / (double)d->dit.steps * (double)d->dit.time_buckets);
-}
-
-/* ---- position table: separable triangle filter, half-pixel centres ---- */
-
-static void triangle_row(double *row, int n, int g, int i)
-{
-    double scale = (double)n / g, support = scale > 1.0 ? scale : 1.0, centre = scale * (i + 0.5), sum = 0.0;
-    int lo = (int)(centre - support + 0.5), hi = (int)(centre + support + 0.5);
-    lo = lo < 0 ? 0 : lo;
-    hi = hi > n ? n : hi;
-    for (int j = lo; j < hi; j++) {
-        double v = 1.0 - fabs((j - centre + 0.5) / support);
-        row[j] = v > 0.0 ? v : 0.0;
-        sum += row[j];
-    }
-    for (int j = lo; j < hi; j++) {
-        row[j] /= sum;
-    }
-}
-
-static enum gr_status resize_positions(struct gr_device *dev, const struct gr_tensor *table, struct gr_err *err)
-{
-    const int n = dev->dims.vit.table_side, g = dev->dims.vit.grid, D = dev->dims.vit.hidden;
-    if (n == g) {
-        gr_tensor_to_f32(table, 0, (size_t)n * (size_t)n * (size_t)D, dev->net.vit_pos);
-        return gr_cpu_check_finite(dev->net.vit_pos, (size_t)n * (size_t)n * (size_t)D, table, err);
-    }
-    double *m = calloc((size_t)g * (size_t)n, sizeof *m);
-    if (m == NULL) {
-        return gr_fail(err, GR_ERR_NOMEM, "no memory for the position filter");
-    }
-    for (int i = 0; i < g; i++) {
-        triangle_row(m + (size_t)i * (size_t)n, n, g, i);
-    }
-    for (int p = 0; p < g * g; p++) {
-        const double *my = m + (size_t)(p / g) * (size_t)n, *mx = m + (size_t)(p % g) * (size_t)n;
-        for (int c = 0; c < D; c++) {
-            double sum = 0.0;
-            for (int a = 0; a < n; a++) {
-                for (int b = 0; my[a] != 0.0 && b < n; b++) {
-                    if (mx[b] != 0.0) {
-                        sum +=
-                            my[a] * mx[b] *
-                            (double)gr_tensor_f32(table, ((size_t)a * (size_t)n + (size_t)b) * (size_t)D + (size_t)c);
-                    }
-                }
-            }
-            dev->net.vit_pos[(size_t)p * (size_t)D + (size_t)c] = (float)sum;
-        }
-    }
-    free(m);
-    return gr_cpu_check_finite(dev->net.vit_pos, (size_t)g * (size_t)g * (size_t)D, table, err);
-}
+#include "model/positions.h"
+#include "model/waves.h"
 
 enum gr_status gr_cpu_rotary(struct gr_device *dev, struct gr_err *err)
 {
     const int half = dev->dims.llm.head_dim / 2, rows = dev->cfg.max_tokens;
     GR_TRY(gr_cpu_floats(dev, (size_t)rows, (size_t)half, "rotary table", &dev->net.rope_cos, err));
     GR_TRY(gr_cpu_floats(dev, (size_t)rows, (size_t)half, "rotary table", &dev->net.rope_sin, err));
-    for (int i = 0; i < half; i++) {
-        float inv = 1.0f / powf(GR_ROPE_THETA, (float)(2 * i) / (float)(2 * half));
-        for (int p = 0; p < rows; p++) {
-            float angle = (float)p * inv;
-            dev->net.rope_cos[(size_t)p * (size_t)half + (size_t)i] = (float)cos((double)angle);
-            dev->net.rope_sin[(size_t)p * (size_t)half + (size_t)i] = (float)sin((double)angle);
-        }
-    }
+    gr_rotary_tables(&dev->dims, rows, dev->net.rope_cos, dev->net.rope_sin);
     return GR_OK;
 }
 
@@ -119,42 +56,12 @@ static enum gr_status product(struct gr_device *dev, const float *x, int m, int 
 
 /* ---- everything that sees only the time ---- */
 
-/* DiT time embedding: [cos(t f) | sin(t f)], f_i = exp(-i ln(period) / (half - 1)). */
-static void time_waves(const struct gr_dims *d, float *out)
-{
-    const int half = d->dit.time_channels / 2;
-    for (int k = 0; k < d->dit.steps; k++) {
-        float t = step_time(d, k), *row = out + (size_t)k * (size_t)d->dit.time_channels;
-        for (int i = 0; i < half; i++) {
-            float exponent = (float)-log(GR_TIME_PERIOD) * (float)i / (float)(half - 1);
-            float angle = t * (float)exp((double)exponent);
-            row[i] = (float)cos((double)angle);
-            row[half + i] = (float)sin((double)angle);
-        }
-    }
-}
-
-/* Action encoder: tau = [sin(t f) | cos(t f)], f_i = exp(-i ln(period) / half). */
-static void action_waves(const struct gr_dims *d, float *out)
-{
-    const int half = d->dit.width / 2;
-    const float step = (float)log(GR_TIME_PERIOD) / (float)half;
-    for (int k = 0; k < d->dit.steps; k++) {
-        float t = step_time(d, k), *row = out + (size_t)k * (size_t)d->dit.width;
-        for (int i = 0; i < half; i++) {
-            float angle = t * (float)exp((double)(-(float)i * step));
-            row[i] = (float)sin((double)angle);
-            row[half + i] = (float)cos((double)angle);
-        }
-    }
-}
-
 static enum gr_status time_embedding(struct gr_device *dev, const struct gr_weights *w, float *silu, struct gr_err *err)
 {
     const struct gr_dims *d = &dev->dims;
     const int steps = d->dit.steps, D = d->dit.width;
     float *waves = dev->s.wide, *hidden = dev->s.attn;
-    time_waves(d, waves);
+    gr_time_waves(d, waves);
     struct cpu_source first = {.w = &w->time1.w, .b = &w->time1.b}, second = {.w = &w->time2.w, .b = &w->time2.b};
     GR_TRY(product(dev, waves, steps, d->dit.time_channels, &first, GR_EPI_SILU, hidden, D, err));
     GR_TRY(product(dev, hidden, steps, D, &second, GR_EPI_STORE, dev->net.temb, D, err));
@@ -229,7 +136,7 @@ static enum gr_status action_constants(struct gr_device *dev, const struct gr_we
 {
     const struct gr_dims *d = &dev->dims;
     const int steps = d->dit.steps, D = d->dit.width, ld = dev->net.action_bias_ld;
-    action_waves(d, dev->s.wide);
+    gr_action_waves(d, dev->s.wide);
     struct cpu_source src = {.w = &w->action2.w, .b = &w->action2.b, .per_slot = true, .slot = dev->cfg.slot, .in0 = D};
     GR_TRY(product(dev, dev->s.wide, steps, D, &src, GR_EPI_STORE, dev->net.action_bias, ld, err));
     gr_tensor_to_f32(&w->action_pos, 0, (size_t)d->dit.horizon * (size_t)D, dev->net.action_pos);
@@ -257,7 +164,9 @@ enum gr_status gr_cpu_place_constants(struct gr_device *dev, struct gr_store *s,
 enum gr_status gr_cpu_constants(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
 {
     float *silu = dev->s.x; /* nothing below uses it otherwise */
-    GR_TRY(resize_positions(dev, &w->vit_pos, err));
+    const size_t positions = (size_t)dev->dims.vit.patches * (size_t)dev->dims.vit.hidden;
+    GR_TRY(gr_resize_positions(&dev->dims, &w->vit_pos, dev->net.vit_pos, err));
+    GR_TRY(gr_cpu_check_finite(dev->net.vit_pos, positions, &w->vit_pos, err));
     GR_TRY(time_embedding(dev, w, silu, err));
     GR_TRY(modulations(dev, w, silu, err));
     return action_constants(dev, w, err);

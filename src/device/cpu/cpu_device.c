@@ -181,6 +181,7 @@ static struct gr_device_cache cache(const struct gr_device *dev)
 static const struct gr_plan *plan(const struct gr_device *dev) { return &dev->plan; }
 
 const struct gr_device_ops gr_device_cpu = {.name = "cpu",
+                                            .text_tokens = 2048,
                                             .open = open_device,
                                             .load = gr_cpu_load,
                                             .predict = predict,

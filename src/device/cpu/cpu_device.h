@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "base/thread_pool.h"
-#include "device/cpu/cache.h"
+#include "device/cache.h"
 #include "device/cpu/prefix.h"
 #include "device/cpu/store.h"
 #include "device/device.h"

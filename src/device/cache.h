@@ -3,8 +3,8 @@
  * cache.h: packed weights on disk: one file "packed-<key>.gr00t" a set of weights and settings. Nothing here can make a load fail: a file
  * that is damaged, foreign, half-written or unreadable counts as none, one that cannot be written stays unwritten, and `note`
  * says why. */
-#ifndef GR_CPU_CACHE_H
-#define GR_CPU_CACHE_H
+#ifndef GR_DEVICE_CACHE_H
+#define GR_DEVICE_CACHE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * cache.c: the file of packed weights: a header with the key and a hash of every 1 MiB chunk, itself hashed, then the block as it stands in
  * memory. Every field is compared with what this process expects; no size or position is taken from the file. Read, not mapped:
  * products stream weights from huge pages, which a file mapping does not get, and a file that shrinks later cannot hurt. */
-#include "device/cpu/cache.h"
+#include "device/cache.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * backbone_connector.c: 2x2 unshuffle, LayerNorm and two products (spec/model.md 5). The four patches of a token are four row tiles of its block,
+ * so the unshuffled row is there already: the norm takes its statistics over the four, and the first product takes the rows of its matrix
+ * in four parts. GELU is the tanh form, which differs from the exact one by less than 5e-4. */
+#include "device/blackhole/backbone.h"
+
+struct connector {
+    struct gr_bh_backbone *p;
+    const struct gr_bh_tiles *t; /* stage: row groups */
+    int blocks, columns;         /* of a group; column tiles of the vision tower */
+    struct gr_bh_buf h, sum, hidden, scratch;
+};
+
+/* sum = unshuffled h W1 + b1 */
+static void first_product(struct connector *s)
+{
+    const struct gr_bh_backbone_weights *w = s->p->w;
+    for (int q = 0; q < GR_BH_PATCHES; q++) {
+        struct gr_bh_buf in = s->h; /* row tile q of every block */
+        in.addr += (uint32_t)q * in.m_stride;
+        in.m_stride *= GR_BH_PATCHES;
+        in.mt = (uint16_t)s->blocks;
+        struct gr_bh_linear l = gr_bh_whole(&w->connector1, in, s->sum);
+        l.k0 = q * s->columns;
+        l.k1 = (q + 1) * s->columns;
+        l.accumulate = q > 0;
+        l.stream = GR_BH_STREAM_GROUPS;
+        gr_bh_emit_linear(s->p->b, s->t, &l);
+    }
+}
+
+/* hidden = gelu(sum), from every group to all tiles. */
+static void gather_hidden(struct connector *s)
+{
+    struct gr_bh_build *b = s->p->b;
+    const int columns = gr_bh_stage_columns(b, s->t), all = gr_bh_tiles_of(s->p->w->connector1.n);
+    struct gr_bh_op *op = gr_bh_emit_own(b, s->t, columns, s->hidden);
+    for (int g = 0; g < gr_bh_build_config(b)->grid->tiles; g++) {
+        op[g].flags = GR_BH_OP_BARRIER;
+        const int group = g / columns, n = g % columns;
+        const int count = group >= gr_bh_stage_groups(s->t) || n >= all ? 0 : (all - n + columns - 1) / columns;
+        op[g].mt = (uint16_t)(count > 0 ? s->blocks : 0);
+        op[g].nt = (uint16_t)count;
+        if (count == 0) {
+            continue;
+        }
+        op[g].nseg = 1;
+        op[g].function = GR_BH_GELU;
+        op[g].out += (uint32_t)(group * s->blocks) * s->hidden.m_stride + (uint32_t)n * s->hidden.n_stride;
+        op[g].out_n = (uint32_t)columns * s->hidden.n_stride;
+        op[g].to = op[g].out;
+        op[g].to_m = op[g].out_m;
+        op[g].to_n = op[g].out_n;
+        op[g].seg[0] = (struct gr_bh_segment){.fmt_a = GR_BH_BF16,
+                                              .fmt_b = GR_BH_FP32,
+                                              .kcount = 1,
+                                              .a = s->t->identity.addr,
+                                              .b = s->sum.addr,
+                                              .b_m = s->sum.m_stride,
+                                              .b_n = s->sum.n_stride};
+        op[g].dest = gr_bh_dest_all(b, g, false);
+        op[g].dests = 1;
+    }
+}
+
+void gr_bh_emit_connector(struct gr_bh_backbone *p, const struct gr_bh_tiles *groups, struct gr_bh_buf x,
+                          struct gr_bh_buf stats)
+{
+    const struct gr_bh_backbone_weights *w = p->w;
+    const int D = w->d.vit.hidden, hidden = gr_bh_tiles_of(w->connector1.n);
+    struct connector s = {.p = p, .t = groups, .blocks = x.mt / GR_BH_PATCHES, .columns = gr_bh_tiles_of(D)};
+    const int each = (hidden + gr_bh_stage_columns(p->b, groups) - 1) / gr_bh_stage_columns(p->b, groups);
+    const uint32_t mark = gr_bh_l1_mark(p->b);
+    s.h = gr_bh_alloc(p->b, "normalised image rows", x.mt, s.columns, GR_BH_BF16);
+    s.sum = gr_bh_alloc(p->b, "hidden image rows before GELU", s.blocks, each, GR_BH_FP32);
+    s.scratch = gr_bh_norm_scratch(p->b, x.mt);
+    s.hidden = gr_bh_alloc(p->b, "hidden image rows", w->blocks, hidden, GR_BH_BF16);
+    gr_bh_l1_release(p->b, mark);
+    p->used[1] = GR_BH_L1_END - gr_bh_l1_lowest(p->b);
+    const struct gr_bh_norm n = {.x = x,
+                                 .d = GR_BH_PATCHES * D,
+                                 .fold = GR_BH_PATCHES,
+                                 .eps = GR_CONNECTOR_EPS,
+                                 .scale = w->connector_norm,
+                                 .shift = w->connector_norm + GR_BH_PATCHES * D,
+                                 .stream = GR_BH_STREAM_GROUPS,
+                                 .scratch = s.scratch,
+                                 .stats = stats,
+                                 .out = s.h};
+    gr_bh_emit_norm(p->b, groups, &n);
+    first_product(&s);
+    gather_hidden(&s);
+    const struct gr_bh_linear l = gr_bh_whole(&w->connector2, s.hidden, p->image);
+    gr_bh_emit_linear(p->b, &p->t, &l);
+    gr_bh_tap(p->b, "mlp1.out", p->image, GR_BH_COLUMNS, 0, w->d.vit.tokens, w->d.llm.hidden);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * denoise_place.c: where the buffers of the action head lie in L1, and what those hold that operations write once a request.
+ *
+ * What lives as long as a request comes first; the rest is overlaid. Text and image rows are dead once keys and values of the cross blocks exist;
+ * attention, norms, the hidden columns of the MLP and the decoder are never needed at the same time. */
+#include "device/blackhole/denoise_impl.h"
+
+#define MASKED (-1e4f)
+
+static int tiles_of(int n) { return (n + 31) / 32; }
+
+/* ---- constants ---- */
+
+static float row0_value(void *user, int r, int c)
+{
+    (void)user;
+    return r == 0 && c == 0 ? 1.0f : 0.0f;
+}
+static float kept_value(void *user, int r, int c)
+{
+    const struct gr_bh_denoise_plan *p = user;
+    (void)c;
+    return r > 0 && r < p->rows ? 1.0f : 0.0f;
+}
+static float biased_value(void *user, int r, int c) { return c == 0 ? kept_value(user, r, c) : 0.0f; }
+static float unit_value(void *user, int r, int c)
+{
+    (void)user;
+    return r == c + 1 ? 1.0f : 0.0f;
+}
+static float self_mask_value(void *user, int r, int c)
+{
+    const struct gr_bh_denoise_plan *p = user;
+    return r == 0 && c >= p->rows ? MASKED : 0.0f;
+}
+
+/* ---- L1 ---- */
+
+static void input(struct gr_bh_denoise_plan *p, const char *name, struct gr_bh_buf buf, enum gr_bh_place place,
+                  int row0, int rows, int cols)
+{
+    gr_bh_input(p->b,
+                (struct gr_bh_io){.name = name, .buf = buf, .place = place, .row0 = row0, .rows = rows, .cols = cols});
+}
+
+void gr_bh_denoise_inputs(struct gr_bh_denoise_plan *p)
+{
+    const struct gr_dims *d = &p->w->d;
+    p->row0 = gr_bh_constant(p->b, "row 0", GR_BH_BF16, row0_value, NULL);
+    p->action = gr_bh_alloc(p->b, "actions", p->mt, 1, GR_BH_FP32);
+    p->state = gr_bh_alloc(p->b, "state", 1, tiles_of(d->dit.max_state), GR_BH_BF16);
+    input(p, "noise", p->action, GR_BH_COLUMNS, 1, d->dit.horizon, d->dit.max_action);
+    input(p, "state", p->state, GR_BH_EVERYWHERE, 0, 1, d->dit.max_state);
+    for (int i = 0; i < 2; i++) {
+        struct gr_bh_cross *c = i == 0 ? &p->text : &p->image;
+        const int keys = tiles_of(c->rows);
+        if (gr_bh_cross_used(c)) {
+            c->mask = gr_bh_alloc(p->b, c->mask_name, 1, keys, GR_BH_BF16);
+            input(p, c->mask_name, c->mask, GR_BH_EVERYWHERE, 0, 1, 32 * keys);
+        }
+    }
+}
+
+static void keys_values_buffers(struct gr_bh_denoise_plan *p, struct gr_bh_cross *c)
+{
+    const int keys = tiles_of(c->rows), blocks = c->each * p->rounds;
+    if (gr_bh_cross_used(c)) {
+        c->k = gr_bh_alloc(p->b, "keys of the cross blocks", keys, blocks * p->heads.window, GR_BH_BF16);
+        c->v = gr_bh_alloc(p->b, "values of the cross blocks", keys, blocks, GR_BH_BF16);
+    }
+}
+
+static void vl_buffer(struct gr_bh_denoise_plan *p, struct gr_bh_cross *c)
+{
+    const int hidden = p->w->d.llm.hidden;
+    if (gr_bh_cross_used(c)) {
+        c->vl = gr_bh_alloc(p->b, c->name, tiles_of(c->rows), tiles_of(hidden), GR_BH_BF16);
+        if (!p->cfg.vl_computed) {
+            input(p, c->name, c->vl, GR_BH_EVERYWHERE, 0, c->rows, hidden);
+        }
+    }
+}
+
+/* What comes next begins at or below `addr`. */
+static void leave_out(struct gr_bh_denoise_plan *p, const char *name, uint32_t addr)
+{
+    const uint32_t top = gr_bh_l1_mark(p->b), tile = GR_BH_TILE_BYTES(GR_BH_BF16);
+    if (top > addr) {
+        (void)gr_bh_alloc(p->b, name, 1, (int)((top - addr + tile - 1) / tile), GR_BH_BF16);
+    }
+}
+
+/* Rows of text are dead before keys and values of the image are written: these lie in the same place. */
+static void cross_buffers(struct gr_bh_denoise_plan *p, uint32_t below)
+{
+    keys_values_buffers(p, &p->text);
+    const uint32_t before = gr_bh_l1_mark(p->b);
+    keys_values_buffers(p, &p->image);
+    const uint32_t kept = gr_bh_l1_mark(p->b);
+    gr_bh_l1_release(p->b, before);
+    leave_out(p, "what is needed beside rows of vl", below);
+    vl_buffer(p, &p->text);
+    leave_out(p, "room of keys and values", kept);
+    vl_buffer(p, &p->image);
+    gr_bh_l1_release(p->b, before);
+    keys_values_buffers(p, &p->image); /* there again */
+}
+
+static void lasting_buffers(struct gr_bh_denoise_plan *p, uint32_t below)
+{
+    const struct gr_dims *d = &p->w->d;
+    gr_bh_heads_alloc(p->b, &p->heads);
+    p->biased = gr_bh_alloc(p->b, "bias rows", p->mt, 1, GR_BH_BF16);
+    p->kept = gr_bh_alloc(p->b, "action rows", p->mt, 1, GR_BH_BF16);
+    p->unit = gr_bh_alloc(p->b, "unit rows", p->mt, tiles_of(d->dit.horizon), GR_BH_BF16);
+    p->self_mask = gr_bh_alloc(p->b, "self mask", 1, p->mt, GR_BH_BF16);
+    p->x = gr_bh_alloc(p->b, "rows", p->mt, 1, GR_BH_FP32);
+    p->base = gr_bh_alloc(p->b, "state and positions", p->mt, 1, GR_BH_FP32);
+    p->part = gr_bh_alloc(p->b, "action features", p->mt, 1, GR_BH_FP32);
+    p->actions = gr_bh_alloc(p->b, "gathered actions", p->mt, tiles_of(d->dit.max_action), GR_BH_BF16);
+    p->stats = gr_bh_norm_stats_alloc(p->b, p->mt, p->columns, false);
+    cross_buffers(p, below);
+}
+
+/* What the buffers hold that are written once. */
+void gr_bh_denoise_constants(struct gr_bh_denoise_plan *p)
+{
+    gr_bh_emit_heads(p->b, &p->t, &p->heads);
+    gr_bh_emit_fill(p->b, &p->t, "bias rows", p->biased, biased_value, p);
+    gr_bh_emit_fill(p->b, &p->t, "action rows", p->kept, kept_value, p);
+    gr_bh_emit_fill(p->b, &p->t, "unit rows", p->unit, unit_value, p);
+    gr_bh_emit_fill(p->b, &p->t, "self mask", p->self_mask, self_mask_value, p);
+    gr_bh_emit_norm_stats(p->b, &p->t, p->stats, p->columns);
+}
+
+static void overlaid_buffers(struct gr_bh_denoise_plan *p)
+{
+    const struct gr_dims *d = &p->w->d;
+    const int hidden = tiles_of(d->dit.hidden);
+    const uint32_t lasting = gr_bh_l1_mark(p->b);
+    p->state_hidden = gr_bh_alloc(p->b, "hidden state", 1, hidden, GR_BH_BF16);
+    gr_bh_l1_release(p->b, lasting);
+    p->h = gr_bh_alloc(p->b, "normalised rows", p->mt, p->columns, GR_BH_BF16);
+    const uint32_t gathered = gr_bh_l1_mark(p->b);
+    p->ff[0] = gr_bh_alloc(p->b, "hidden columns", p->mt, p->columns, GR_BH_BF16);
+    p->ff[1] = gr_bh_alloc(p->b, "hidden columns", p->mt, p->columns, GR_BH_BF16);
+    gr_bh_l1_release(p->b, gathered);
+    p->scratch = gr_bh_norm_scratch(p->b, p->mt);
+    p->q = gr_bh_alloc(p->b, "queries", p->mt, p->heads.window, GR_BH_BF16);
+    p->k = gr_bh_alloc(p->b, "keys", p->mt, p->heads.window, GR_BH_BF16);
+    p->v = gr_bh_alloc(p->b, "values", p->mt, 1, GR_BH_BF16);
+    int keys = p->mt;
+    keys = tiles_of(p->text.rows) > keys ? tiles_of(p->text.rows) : keys;
+    keys = tiles_of(p->image.rows) > keys ? tiles_of(p->image.rows) : keys;
+    p->attention = gr_bh_attention_scratch_new(p->b, &p->heads, p->mt, keys, 0);
+    gr_bh_l1_release(p->b, gathered);
+    p->y = gr_bh_alloc(p->b, "decoder input", p->mt, tiles_of(d->dit.out), GR_BH_BF16);
+    p->hidden = gr_bh_alloc(p->b, "decoder hidden", p->mt, hidden, GR_BH_BF16);
+    gr_bh_l1_release(p->b, gathered);
+}
+
+void gr_bh_denoise_place(struct gr_bh_denoise_plan *p, uint32_t below)
+{
+    const uint32_t mark = gr_bh_l1_mark(p->b);
+    lasting_buffers(p, below);
+    overlaid_buffers(p);
+    gr_bh_l1_release(p->b, mark);
+}
+
+struct gr_bh_buf gr_bh_denoise_vl(const struct gr_bh_denoise_plan *p, bool text)
+{
+    return text ? p->text.vl : p->image.vl;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layers.h: layers of a transformer as tile operations (bh_build.h). Each call emits operations for all tiles of the group.
+ *
+ * Buffers in L1 are overlaid freely under one rule: what is sent to a tile between two barriers must not touch what that tile reads or
+ * writes itself between the same two barriers. Operations of one tile are complete in order, so what only one tile uses needs no rule. */
+#ifndef GR_BLACKHOLE_LAYERS_H
+#define GR_BLACKHOLE_LAYERS_H
+
+#include "device/blackhole/bh_build.h"
+
+/* Constant tiles that the layers use, and the stage: how the rows and columns of a layer lie on the tiles.
+ *
+ * Rows may be split into groups: group g has some row tiles of everything, and column n of its rows is on tile g * columns + n. A group
+ * gathers its rows among its own tiles; keys and values go to all groups. Tiles behind the last group take no part. */
+struct gr_bh_tiles {
+    int groups, columns;                                /* row groups and tiles of each; 0: one group of all tiles */
+    struct gr_bh_buf identity, ones, minus_ones, zeros; /* bf16 */
+    struct gr_bh_buf e0;                                /* ones in column 0: spreads row 0 of B over all rows */
+    struct gr_bh_buf minus_e0;
+};
+struct gr_bh_tiles gr_bh_tiles_new(struct gr_bh_build *b);
+
+/* Constant array [mt, nt] bf16 in one buffer, filled by an operation a tile. value(user, r, c) with r and c in the whole array. */
+struct gr_bh_buf gr_bh_emit_array(struct gr_bh_build *b, const struct gr_bh_tiles *t, const char *name, int mt, int nt,
+                                  float (*value)(void *user, int r, int c), void *user);
+/* The same into a buffer that is there; zeros into any buffer, with a barrier. */
+void gr_bh_emit_fill(struct gr_bh_build *b, const struct gr_bh_tiles *t, const char *name, struct gr_bh_buf out,
+                     float (*value)(void *user, int r, int c), void *user);
+void gr_bh_emit_zeros(struct gr_bh_build *b, const struct gr_bh_tiles *t, struct gr_bh_buf out);
+
+static inline int gr_bh_stage_groups(const struct gr_bh_tiles *t) { return t->groups > 1 ? t->groups : 1; }
+static inline int gr_bh_stage_columns(const struct gr_bh_build *b, const struct gr_bh_tiles *t)
+{
+    return t->columns > 0 ? t->columns : gr_bh_build_config(b)->grid->tiles;
+}
+/* Destinations of `tile`: all tiles of its group. */
+uint16_t gr_bh_dest_group(struct gr_bh_build *b, const struct gr_bh_tiles *t, int tile, bool self, uint16_t *count);
+
+struct gr_bh_heads;
+
+/* Columns of an output: column tile n of [mt, nt] is computed by tile n mod tiles (of the group). */
+struct gr_bh_linear {
+    const struct gr_bh_matrix *w;
+    struct gr_bh_buf in;  /* gathered [mt, k1 - k0] on every tile, bf16 or fp32 */
+    uint32_t in_g, out_g; /* strides of in and out by group: where they hold the rows of all groups */
+    int k0, k1;           /* k tiles of this part; bias only with k0 == 0 */
+    int n0, n1;           /* column tiles of this part */
+    struct gr_bh_buf
+        bias_rows; /* A operand of the bias product, [mt, 1]: ones in column 0 of some rows; mt 0: of all rows */
+    enum gr_bh_function function;
+    float arg;
+    struct gr_bh_buf out;            /* own columns: [mt, columns of one tile]; or with gather or heads: */
+    bool gather;                     /* the gathered buffer, where column n goes to n - n0 of every tile */
+    const struct gr_bh_heads *heads; /* [mt, window]: column n goes to the tiles whose window needs it */
+    bool to_groups;                  /* to the tiles of all groups: those that heads say, or tile n */
+    bool accumulate;
+    bool barrier;
+    int stream;
+    int back;       /* how many operations just before need not be complete */
+    uint32_t out_i; /* stride of out by loop index */
+};
+void gr_bh_emit_linear(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct gr_bh_linear *l);
+
+/* h = norm(x), optionally modulated, gathered on every tile: x own columns fp32 [mt, 1] of width d. Two barriers. */
+struct gr_bh_norm {
+    struct gr_bh_buf x;
+    int d;       /* divisor of the mean: elements that share statistics */
+    int columns; /* column tiles; 0: ceil(d / 32) */
+    int share;   /* column tiles that share statistics, side by side: heads; 0: all */
+    int fold;    /* row tiles m * fold .. m * fold + fold - 1 are parts of the same rows, d / fold columns each; 0: 1 */
+    bool rms;    /* RMSNorm: no mean */
+    float eps;
+    const float *scale,
+        *shift; /* [fold, width] of this round: h = n * (1 + scale) + shift from stream `stream`; both NULL: none */
+    int width;  /* 0: d / fold */
+    int stream;
+    struct gr_bh_buf scratch; /* own [mt, GR_BH_NORM_SCRATCH] fp32 */
+    struct gr_bh_buf stats;   /* sums, then squares (rms: squares alone): row n of a tile sent by tile n */
+    struct gr_bh_buf out;     /* gathered [mt, columns] bf16; */
+    bool
+        own; /* or own columns [mt, 1]: without the second barrier, which must come before the statistics are used again */
+};
+enum { GR_BH_NORM_SCRATCH = 4 };
+/* Scratch and statistics of norms of at most mt row tiles and `columns` column tiles. Rows of the statistics that nobody sends must be and stay
+ * zero: they are made so here, by an operation with a barrier; nothing may overlay `stats` while its norms are to come, and all norms
+ * that share it have the same width. fold divides mt. */
+struct gr_bh_buf gr_bh_norm_scratch(struct gr_bh_build *b, int mt);
+struct gr_bh_buf gr_bh_norm_stats(struct gr_bh_build *b, const struct gr_bh_tiles *t, int mt, int columns, bool rms);
+/* In two steps. */
+struct gr_bh_buf gr_bh_norm_stats_alloc(struct gr_bh_build *b, int mt, int columns, bool rms);
+void gr_bh_emit_norm_stats(struct gr_bh_build *b, const struct gr_bh_tiles *t, struct gr_bh_buf stats, int columns);
+void gr_bh_emit_norm(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct gr_bh_norm *n);
+/* In two halves, so that several norms share the barrier of the first. */
+void gr_bh_emit_norm_send(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct gr_bh_norm *n, bool barrier);
+void gr_bh_emit_norm_apply(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct gr_bh_norm *n);
+
+/* softmax(q k' + mask) v for heads of any width: column n of the output on tile n, gathered.
+ * Heads lie side by side in the columns, so a head may begin and end inside a column tile; column n needs every head that touches it.
+ * Queries and keys of those heads are sent to tile n; columns of other heads are taken out of the queries by 0/1 tiles. */
+struct gr_bh_heads {
+    int heads, head_dim, columns;
+    int each;   /* heads that touch a column, at most */
+    int span;   /* column tiles that the heads of a column lie in, at most */
+    int window; /* column tiles of q and k that a tile holds; column c lies in slot c mod window, one span never wraps */
+    bool whole; /* every head fills its column tiles: nothing to take out */
+    struct gr_bh_buf
+        masks; /* [each, span + 1] bf16: of head j, 0/1 for each column of the span, then what selects it in the own column */
+};
+struct gr_bh_heads gr_bh_heads_of(int heads, int head_dim);
+/* Fills in masks, by operations: into masks that were allocated, or new ones. */
+void gr_bh_heads_alloc(struct gr_bh_build *b, struct gr_bh_heads *h);
+void gr_bh_emit_heads(struct gr_bh_build *b, const struct gr_bh_tiles *t, struct gr_bh_heads *h);
+/* First and last head that touch column n, first and last column of these. */
+struct gr_bh_span {
+    int head0, head1, column0, column1;
+};
+struct gr_bh_span gr_bh_heads_span(const struct gr_bh_heads *h, int column);
+/* Destinations of column c of queries or keys: the tiles that need it but for `tile`, which has it, in its group or in all. dests in
+ * *count. */
+uint16_t gr_bh_heads_dest(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct gr_bh_heads *h, int tile,
+                          int column, bool to_groups, uint16_t *count);
+
+/* For queries of mt row tiles and at most `keys` key tiles; `each` is then how many heads are held at once. */
+struct gr_bh_attention_scratch {
+    int each;
+    struct gr_bh_buf q;          /* [each * mt, span] bf16: queries head by head, zero outside the head */
+    struct gr_bh_buf p;          /* [each * mt, keys] bf16: scores, then exp(scores - max) */
+    struct gr_bh_buf max, shift; /* [each * mt, 1] bf16: row maxima along columns; their negative in every row */
+    struct gr_bh_buf o, inv;     /* [each * mt, 1] fp32: p v, 1 / row sums */
+};
+/* each: heads of a tile held at once, 0: all. Fewer take less L1. */
+struct gr_bh_attention_scratch gr_bh_attention_scratch_new(struct gr_bh_build *b, const struct gr_bh_heads *h, int mt,
+                                                           int keys, int each);
+
+struct gr_bh_attention {
+    const struct gr_bh_heads *heads;
+    struct gr_bh_buf q;    /* [mt, window] bf16, scaled by head_dim^-0.5 */
+    struct gr_bh_buf k;    /* [keys, window] bf16 */
+    struct gr_bh_buf v;    /* own column [keys, 1] bf16 */
+    uint32_t k_i, v_i;     /* their strides by loop index */
+    struct gr_bh_buf mask; /* bf16 [1, keys]: row 0 is added to every row of scores; */
+    bool mask_rows;        /* or [mt, keys], added element by element (causal) */
+    struct gr_bh_attention_scratch scratch;
+    struct gr_bh_buf out; /* gathered [mt, columns] bf16; one barrier */
+};
+void gr_bh_emit_attention(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct gr_bh_attention *a);
+
+#endif

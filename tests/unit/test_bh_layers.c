@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_bh_layers.c: layers as tile operations, on the CPU interpreter, against double arithmetic on the same bf16 weights. Widths and heads that do
+ * and do not fill their column tiles; one more case than the network needs of everything that has a stride. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bh_rig.h"
+#include "device/blackhole/layers.h"
+#include "device/blackhole/tile_format.h"
+
+enum { ROWS = 51, MT = 2 };
+
+static uint32_t seed = 2463534242u;
+
+static float *uniform(size_t n, float scale)
+{
+    float *v = malloc(n * sizeof *v);
+    for (size_t i = 0; i < n; i++) {
+        v[i] = gr_bh_from_bf16(gr_bh_bf16(scale * bh_uniform(&seed)));
+    }
+    return v;
+}
+
+/* W [k, n] and b [n], as bf16 tensors of the checkpoint's order. */
+struct weights {
+    int k, n;
+    float *w, *b;
+    uint16_t *w16, *b16;
+    struct gr_tensor wt, bt;
+    struct gr_bh_matrix m;
+};
+static void weights_make(struct weights *o, int k, int n, float scale)
+{
+    *o = (struct weights){.k = k, .n = n, .w = uniform((size_t)k * (size_t)n, scale), .b = uniform((size_t)n, 0.3f)};
+    o->w16 = malloc((size_t)k * (size_t)n * sizeof *o->w16);
+    o->b16 = malloc((size_t)n * sizeof *o->b16);
+    for (int j = 0; j < n; j++) {
+        for (int i = 0; i < k; i++) {
+            o->w16[j * k + i] = gr_bh_bf16(o->w[i * n + j]);
+        }
+        o->b16[j] = gr_bh_bf16(o->b[j]);
+    }
+    o->wt = (struct gr_tensor){
+        .name = "w", .dtype = GR_BF16, .ndim = 2, .shape = {n, k}, .data = o->w16, .bytes = (size_t)k * (size_t)n * 2};
+    o->bt = (struct gr_tensor){
+        .name = "b", .dtype = GR_BF16, .ndim = 1, .shape = {n}, .data = o->b16, .bytes = (size_t)n * 2};
+    o->m = (struct gr_bh_matrix){.name = "w", .k = k, .n = n, .w = &o->wt, .b = &o->bt, .slot = -1};
+}
+static void weights_free(struct weights *o)
+{
+    free(o->w);
+    free(o->b);
+    free(o->w16);
+    free(o->b16);
+}
+
+static int tiles_of(int n) { return (n + 31) / 32; }
+
+static void io(struct bh_rig *r, bool in, const char *name, struct gr_bh_buf buf, enum gr_bh_place place, int rows,
+               int cols)
+{
+    const struct gr_bh_io v = {.name = name, .buf = buf, .place = place, .rows = rows, .cols = cols};
+    if (in) {
+        gr_bh_input(r->build, v);
+    } else {
+        gr_bh_output(r->build, v);
+    }
+}
+
+static void near(const char *what, int d, const float *got, const double *want, size_t n, double bound)
+{
+    const double rms = bh_relative_rms(got, want, n);
+    if (!(rms <= bound)) {
+        fail_msg("%s, width %d: relative rms %.2e, at most %.1e", what, d, rms, bound);
+    }
+}
+
+static double gelu(double x) { return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
+
+/* ---- linear ---- */
+
+/* y = x0 + gelu(x W1 + b1) W2 + b2, the hidden columns in parts; only rows 1..40 get b2. */
+static void add_mlp(double *y, const float *x, const struct weights *w1, const struct weights *w2, int rows)
+{
+    double *h = malloc((size_t)w1->n * sizeof *h);
+    for (int r = 0; r < rows; r++) {
+        for (int j = 0; j < w1->n; j++) {
+            double s = (double)w1->b[j];
+            for (int i = 0; i < w1->k; i++) {
+                s += (double)x[r * w1->k + i] * (double)w1->w[i * w1->n + j];
+            }
+            h[j] = gelu(s);
+        }
+        for (int j = 0; j < w2->n; j++) {
+            double s = r >= 1 && r <= 40 ? (double)w2->b[j] : 0;
+            for (int i = 0; i < w2->k; i++) {
+                s += h[i] * (double)w2->w[i * w2->n + j];
+            }
+            y[r * w2->n + j] += s;
+        }
+    }
+    free(h);
+}
+
+static float some_rows(void *user, int r, int c)
+{
+    (void)user;
+    return c == 0 && r >= 1 && r <= 40 ? 1.0f : 0.0f;
+}
+
+static void mlp_case(int d, int tiles, enum gr_bh_format format, double bound)
+{
+    struct weights w1, w2;
+    struct bh_rig r;
+    weights_make(&w1, d, 4 * d, 1.5f / sqrtf((float)d));
+    weights_make(&w2, 4 * d, d, 1.0f / sqrtf((float)d));
+    bh_rig_begin(&r, tiles, 1, format);
+    const struct gr_bh_tiles t = gr_bh_tiles_new(r.build);
+    const int columns = tiles_of(d), hidden = tiles_of(4 * d);
+    const struct gr_bh_buf bias = gr_bh_emit_array(r.build, &t, "bias rows", MT, 1, some_rows, NULL);
+    const struct gr_bh_buf x = gr_bh_alloc(r.build, "x", MT, columns, GR_BH_BF16),
+                           y = gr_bh_alloc(r.build, "y", MT, 1, GR_BH_FP32);
+    struct gr_bh_buf h[2];
+    for (int i = 0; i < 2; i++) {
+        h[i] = gr_bh_alloc(r.build, "h", MT, columns, GR_BH_BF16);
+    }
+    io(&r, true, "x", x, GR_BH_EVERYWHERE, ROWS, d);
+    io(&r, true, "y", y, GR_BH_COLUMNS, ROWS, d);
+    for (int n = 0, turn = 0; n < hidden; n += columns, turn ^= 1) {
+        const int n1 = n + columns < hidden ? n + columns : hidden;
+        const struct gr_bh_linear up = {.w = &w1.m,
+                                        .in = x,
+                                        .k1 = columns,
+                                        .n0 = n,
+                                        .n1 = n1,
+                                        .function = GR_BH_GELU,
+                                        .out = h[turn],
+                                        .gather = true,
+                                        .barrier = true};
+        const struct gr_bh_linear down = {.w = &w2.m,
+                                          .in = h[turn],
+                                          .k0 = n,
+                                          .k1 = n1,
+                                          .n1 = columns,
+                                          .bias_rows = bias,
+                                          .out = y,
+                                          .accumulate = true,
+                                          .stream = 1};
+        gr_bh_emit_linear(r.build, &t, &up);
+        gr_bh_emit_linear(r.build, &t, &down);
+    }
+    io(&r, false, "sum", y, GR_BH_COLUMNS, ROWS, d);
+    bh_rig_finish(&r);
+    const size_t n = (size_t)ROWS * (size_t)d;
+    float *xv = uniform(n, 1.0f), *yv = uniform(n, 1.0f), *got = malloc(n * sizeof *got);
+    double *want = malloc(n * sizeof *want);
+    for (size_t i = 0; i < n; i++) {
+        want[i] = (double)yv[i];
+    }
+    add_mlp(want, xv, &w1, &w2, ROWS);
+    bh_rig_load_cpu(&r, GR_BH_BIT_EXACT, 2);
+    bh_rig_input(&r, "x", xv);
+    bh_rig_input(&r, "y", yv);
+    bh_rig_run(&r, NULL, NULL);
+    bh_rig_output(&r, "sum", got);
+    near("mlp", d, got, want, n, bound);
+    bh_rig_end(&r);
+    weights_free(&w1);
+    weights_free(&w2);
+    free(xv);
+    free(yv);
+    free(got);
+    free(want);
+}
+
+static void products_in_parts_add_up(void **state)
+{
+    (void)state;
+    mlp_case(32, 1, GR_BH_BF16, 1.5e-3);
+    mlp_case(48, 2, GR_BH_BF16, 1.5e-3);
+    mlp_case(64, 3, GR_BH_BF16, 1.5e-3);
+    mlp_case(96, 4, GR_BH_BF16, 1.5e-3);
+    mlp_case(48, 3, GR_BH_BFP8, 7e-3);
+    mlp_case(96, 3, GR_BH_BFP8, 7e-3);
+}
+
+/* ---- norm ---- */
+
+static void norm_rows(double *y, const float *x, int d, const float *scale, const float *shift, bool rms, double eps)
+{
+    for (int r = 0; r < ROWS; r++, x += d, y += d) {
+        double mean = 0, square = 0;
+        for (int i = 0; i < d; i++) {
+            mean += rms ? 0 : (double)x[i] / d;
+        }
+        for (int i = 0; i < d; i++) {
+            square += ((double)x[i] - mean) * ((double)x[i] - mean) / d;
+        }
+        for (int i = 0; i < d; i++) {
+            const double v = ((double)x[i] - mean) / sqrt(square + eps);
+            y[i] = scale != NULL ? v * (1 + (double)scale[i]) + (double)shift[i] : v;
+        }
+    }
+}
+
+static void norm_case(int d, int tiles, bool modulated, bool rms, float size)
+{
+    struct bh_rig r;
+    float *scale = uniform((size_t)d, 0.4f), *shift = uniform((size_t)d, 0.4f);
+    bh_rig_begin(&r, tiles, 1, GR_BH_BF16);
+    const struct gr_bh_tiles t = gr_bh_tiles_new(r.build);
+    const struct gr_bh_buf x = gr_bh_alloc(r.build, "x", MT, 1, GR_BH_FP32),
+                           h = gr_bh_alloc(r.build, "h", MT, tiles_of(d), GR_BH_BF16);
+    const struct gr_bh_norm norm = {.x = x,
+                                    .d = d,
+                                    .rms = rms,
+                                    .eps = 1e-5f,
+                                    .scale = modulated ? scale : NULL,
+                                    .shift = modulated ? shift : NULL,
+                                    .stream = 1,
+                                    .scratch = gr_bh_norm_scratch(r.build, MT),
+                                    .stats = gr_bh_norm_stats(r.build, &t, MT, tiles_of(d), rms),
+                                    .out = h};
+    gr_bh_emit_norm(r.build, &t, &norm);
+    io(&r, true, "x", x, GR_BH_COLUMNS, ROWS, d);
+    io(&r, false, "h", h, GR_BH_EVERYWHERE, ROWS, d);
+    bh_rig_finish(&r);
+    const size_t n = (size_t)ROWS * (size_t)d;
+    float *xv = uniform(n, size), *got = malloc(n * sizeof *got);
+    double *want = malloc(n * sizeof *want);
+    for (size_t i = 0; i < n; i++) {
+        xv[i] += size / 6; /* a mean */
+    }
+    norm_rows(want, xv, d, modulated ? scale : NULL, shift, rms, 1e-5);
+    bh_rig_load_cpu(&r, GR_BH_BIT_EXACT, 2);
+    bh_rig_input(&r, "x", xv);
+    for (int again = 0; again < 2; again++) { /* the statistics of the request before do no harm */
+        bh_rig_run(&r, NULL, NULL);
+        bh_rig_output(&r, "h", got);
+        near(rms ? "rms norm" : modulated ? "modulated norm" : "norm", d, got, want, n, 4e-3);
+    }
+    bh_rig_end(&r);
+    free(scale);
+    free(shift);
+    free(xv);
+    free(got);
+    free(want);
+}
+
+static void norms_take_statistics_over_tiles(void **state)
+{
+    (void)state;
+    static const int width[] = {32, 48, 64, 96};
+    for (int i = 0; i < 4; i++) {
+        norm_case(width[i], tiles_of(width[i]), false, false, 3.0f);
+        norm_case(width[i], tiles_of(width[i]) + 1, true, false, 3.0f);
+        norm_case(width[i], tiles_of(width[i]), i % 2 == 0, true, 3.0f);
+    }
+    norm_case(48, 2, false, false, 5e-3f);     /* epsilon counts */
+    norm_case(32 * 35, 35, true, false, 3.0f); /* statistics in two column tiles */
+}
+
+/* x [groups * mt * 32, columns * 32] through a norm whose result stays on its tiles. */
+static void own_norm(int groups, struct gr_bh_norm n, int mt, int columns, const float *xv, float *got)
+{
+    struct bh_rig r;
+    bh_rig_begin(&r, 3, 2, GR_BH_BF16);
+    struct gr_bh_tiles t = gr_bh_tiles_new(r.build);
+    t.groups = groups;
+    t.columns = 6 / groups;
+    n.x = n.out = gr_bh_alloc(r.build, "x", mt, 1, GR_BH_FP32);
+    n.own = true;
+    n.eps = 1e-5f;
+    n.scratch = gr_bh_norm_scratch(r.build, mt);
+    n.stats = gr_bh_norm_stats(r.build, &t, mt, columns, n.rms);
+    struct gr_bh_io x = {.name = "x",
+                         .buf = n.x,
+                         .place = GR_BH_COLUMNS,
+                         .rows = groups * mt * 32,
+                         .cols = columns * 32,
+                         .groups = groups,
+                         .columns = t.columns};
+    gr_bh_input(r.build, x);
+    gr_bh_emit_norm(r.build, &t, &n);
+    gr_bh_output(r.build, x);
+    bh_rig_finish(&r);
+    bh_rig_load_cpu(&r, GR_BH_BIT_EXACT, 2);
+    bh_rig_input(&r, "x", xv);
+    bh_rig_run(&r, NULL, NULL);
+    bh_rig_output(&r, "x", got);
+    bh_rig_end(&r);
+}
+
+/* Two groups of one row tile of rows, each in two parts of 80 columns that lie below each other. */
+static void norms_of_folded_rows_in_groups(void **state)
+{
+    (void)state;
+    enum { GROUPS = 2, FOLD = 2, PART = 80, WIDTH = 96, TOKENS = 32 };
+    float *scale = uniform(FOLD * PART, 0.4f), *shift = uniform(FOLD * PART, 0.4f);
+    float *x = uniform(GROUPS * FOLD * TOKENS * WIDTH, 2.0f), got[GROUPS * FOLD * TOKENS * WIDTH];
+    double want[GROUPS * FOLD * TOKENS * PART];
+    float cut[GROUPS * FOLD * TOKENS * PART];
+    for (int i = 0; i < GROUPS * FOLD * TOKENS * WIDTH; i++) {
+        x[i] = i % WIDTH < PART ? x[i] + 0.7f : 0.0f;
+    }
+    const struct gr_bh_norm n = {.d = FOLD * PART, .fold = FOLD, .scale = scale, .shift = shift};
+    own_norm(GROUPS, n, FOLD, WIDTH / 32, x, got);
+    for (int g = 0; g < GROUPS; g++) {
+        for (int i = 0; i < TOKENS; i++) {
+            double mean = 0, square = 0;
+            for (int k = 0; k < 2 * FOLD * PART; k++) { /* the mean first */
+                const int q = k / PART % FOLD, c = k % PART;
+                const double v = (double)x[((g * FOLD + q) * TOKENS + i) * WIDTH + c];
+                mean += k < FOLD * PART ? v / (FOLD * PART) : 0;
+                square += k < FOLD * PART ? 0 : (v - mean) * (v - mean) / (FOLD * PART);
+            }
+            for (int k = 0; k < FOLD * PART; k++) {
+                const int row = (g * FOLD + k / PART) * TOKENS + i, c = k % PART;
+                const double v = ((double)x[row * WIDTH + c] - mean) / sqrt(square + 1e-5);
+                want[row * PART + c] = v * (1 + (double)scale[k]) + (double)shift[k];
+                cut[row * PART + c] = got[row * WIDTH + c];
+            }
+        }
+    }
+    near("folded norm", PART, cut, want, sizeof want / sizeof *want, 4e-3);
+    free(scale);
+    free(shift);
+    free(x);
+}
+
+/* Three heads of two column tiles, 50 columns and padding. */
+static void norms_of_heads(void **state)
+{
+    (void)state;
+    enum { HEADS = 3, DIM = 50, WIDTH = 64 };
+    float *scale = uniform(WIDTH, 0.4f), *shift = uniform(WIDTH, 0.4f), *x = uniform(64 * HEADS * WIDTH, 2.0f);
+    float got[64 * HEADS * WIDTH], cut[64 * HEADS * DIM];
+    double want[64 * HEADS * DIM];
+    for (int i = 0; i < 64 * HEADS * WIDTH; i++) {
+        x[i] = i % WIDTH < DIM ? x[i] * (float)(1 + i / WIDTH % HEADS) : 0.0f;
+    }
+    const struct gr_bh_norm n = {.d = DIM,
+                                 .columns = HEADS * WIDTH / 32,
+                                 .share = WIDTH / 32,
+                                 .width = WIDTH,
+                                 .rms = true,
+                                 .scale = scale,
+                                 .shift = shift};
+    own_norm(1, n, 2, HEADS * WIDTH / 32, x, got);
+    for (int h = 0; h < 64 * HEADS; h++) {
+        double square = 0;
+        for (int i = 0; i < DIM; i++) {
+            square += (double)x[h * WIDTH + i] * (double)x[h * WIDTH + i] / DIM;
+        }
+        for (int i = 0; i < DIM; i++) {
+            const double v = (double)x[h * WIDTH + i] / sqrt(square + 1e-5);
+            want[h * DIM + i] = v * (1 + (double)scale[i]) + (double)shift[i];
+            cut[h * DIM + i] = got[h * WIDTH + i];
+        }
+    }
+    near("norm of heads", DIM, cut, want, sizeof want / sizeof *want, 4e-3);
+    free(scale);
+    free(shift);
+    free(x);
+}
+
+/* ---- attention ---- */
+
+struct attention_case {
+    int heads, head_dim, width, height; /* of the group */
+    int keys;
+    bool causal;
+    float size; /* of scores, about */
+};
+
+static double score(const struct attention_case *c, const float *q, const float *k, int head, int row, int key)
+{
+    const int d = c->heads * c->head_dim;
+    double s = 0;
+    for (int i = head * c->head_dim; i < (head + 1) * c->head_dim; i++) {
+        s += (double)q[row * d + i] * (double)k[key * d + i];
+    }
+    return s;
+}
+
+static void attention_rows(const struct attention_case *c, const float *q, const float *k, const float *v, double *out)
+{
+    const int d = c->heads * c->head_dim;
+    memset(out, 0, (size_t)ROWS * (size_t)d * sizeof *out);
+    for (int row = 0; row < ROWS; row++) {
+        for (int head = 0; head < c->heads; head++) {
+            const int keys = c->causal ? row + 1 : c->keys;
+            double top = -1e300, sum = 0;
+            for (int key = 0; key < keys; key++) {
+                top = fmax(top, score(c, q, k, head, row, key));
+            }
+            for (int key = 0; key < keys; key++) {
+                sum += exp(score(c, q, k, head, row, key) - top);
+            }
+            for (int key = 0; key < keys; key++) {
+                const double p = exp(score(c, q, k, head, row, key) - top) / sum;
+                for (int i = head * c->head_dim; i < (head + 1) * c->head_dim; i++) {
+                    out[row * d + i] += p * (double)v[key * d + i];
+                }
+            }
+        }
+    }
+}
+
+static float mask_value(void *user, int r, int c)
+{
+    const struct attention_case *a = user;
+    return (a->causal ? c > r : r == 0 && c >= a->keys) ? -1e4f : 0.0f;
+}
+
+/* q, k, v come out of linear layers of unit matrices, which send them where they are needed. k lies in the second of two rounds. */
+static void emit_case(struct bh_rig *r, const struct attention_case *c, struct weights *unit, struct weights *zero)
+{
+    const struct gr_bh_tiles t = gr_bh_tiles_new(r->build);
+    const int d = c->heads * c->head_dim, columns = tiles_of(d), keys = tiles_of(c->keys);
+    struct gr_bh_heads heads = gr_bh_heads_of(c->heads, c->head_dim);
+    gr_bh_emit_heads(r->build, &t, &heads);
+    const struct gr_bh_buf mask =
+        gr_bh_emit_array(r->build, &t, "mask", c->causal ? MT : 1, keys, mask_value, (void *)c);
+    struct gr_bh_buf in[3], k = gr_bh_alloc(r->build, "k", keys, 2 * heads.window, GR_BH_BF16),
+                            v = gr_bh_alloc(r->build, "v", keys, 2, GR_BH_BF16);
+    static const char *const name[] = {"q", "k", "v"};
+    for (int i = 0; i < 3; i++) {
+        in[i] = gr_bh_alloc(r->build, name[i], i == 0 ? MT : keys, columns, GR_BH_BF16);
+        io(r, true, name[i], in[i], GR_BH_EVERYWHERE, i == 0 ? ROWS : c->keys, d);
+    }
+    const struct gr_bh_attention a = {.heads = &heads,
+                                      .q = gr_bh_alloc(r->build, "queries", MT, heads.window, GR_BH_BF16),
+                                      .k = k,
+                                      .v = v,
+                                      .k_i = (uint32_t)heads.window * k.n_stride,
+                                      .v_i = v.n_stride,
+                                      .mask = mask,
+                                      .mask_rows = c->causal,
+                                      .scratch = gr_bh_attention_scratch_new(r->build, &heads, MT, keys, 0),
+                                      .out = gr_bh_alloc(r->build, "out", MT, columns, GR_BH_BF16)};
+    gr_bh_loop(r->build, 2, 0);
+    for (int round = 0; round < 2; round++) {
+        const struct weights *w = round == 1 ? unit : zero;
+        struct gr_bh_linear l = {.w = &w->m, .in = in[0], .k1 = columns, .n1 = columns, .out = a.q, .heads = &heads};
+        gr_bh_round(r->build, round);
+        gr_bh_emit_linear(r->build, &t, &l);
+        l.in = in[1];
+        l.out = k;
+        l.out_i = a.k_i;
+        gr_bh_emit_linear(r->build, &t, &l);
+        l = (struct gr_bh_linear){
+            .w = &w->m, .in = in[2], .k1 = columns, .n1 = columns, .out = v, .out_i = a.v_i, .barrier = true};
+        gr_bh_emit_linear(r->build, &t, &l);
+        gr_bh_emit_attention(r->build, &t, &a);
+    }
+    gr_bh_loop_end(r->build);
+    io(r, false, "out", a.out, GR_BH_EVERYWHERE, ROWS, d);
+}
+
+static void attention_case(const struct attention_case *c)
+{
+    struct weights unit, zero;
+    struct bh_rig r;
+    const int d = c->heads * c->head_dim;
+    weights_make(&unit, d, d, 0.0f);
+    weights_make(&zero, d, d, 0.0f);
+    for (int i = 0; i < d; i++) {
+        unit.w16[i * d + i] = gr_bh_bf16(1.0f);
+    }
+    memset(unit.b16, 0, (size_t)d * sizeof *unit.b16);
+    bh_rig_begin(&r, c->width, c->height, GR_BH_BF16);
+    emit_case(&r, c, &unit, &zero);
+    bh_rig_finish(&r);
+    const size_t rows = (size_t)ROWS * (size_t)d, keys = (size_t)c->keys * (size_t)d;
+    float *q = uniform(rows, c->size / sqrtf((float)c->head_dim)), *k = uniform(keys, 3.0f), *v = uniform(keys, 1.0f),
+          *got = malloc(rows * sizeof *got);
+    double *want = malloc(rows * sizeof *want);
+    attention_rows(c, q, k, v, want);
+    bh_rig_load_cpu(&r, c->width * c->height > 4 ? GR_BH_FAST : GR_BH_BIT_EXACT, 2);
+    bh_rig_input(&r, "q", q);
+    bh_rig_input(&r, "k", k);
+    bh_rig_input(&r, "v", v);
+    bh_rig_run(&r, NULL, NULL);
+    bh_rig_output(&r, "out", got);
+    near("attention", d, got, want, rows, 4e-3);
+    bh_rig_end(&r);
+    weights_free(&unit);
+    weights_free(&zero);
+    free(q);
+    free(k);
+    free(v);
+    free(got);
+    free(want);
+}
+
+static void heads_need_not_fill_column_tiles(void **state)
+{
+    (void)state;
+    static const struct attention_case cases[] = {
+        {1, 32, 1, 1, 51, false, 6.0f}, {2, 24, 2, 1, 35, false, 6.0f},   {2, 24, 2, 1, 51, true, 6.0f},
+        {4, 24, 3, 1, 81, false, 6.0f}, {2, 48, 3, 1, 51, false, 6.0f},   {2, 48, 2, 2, 51, true, 6.0f},
+        {1, 64, 2, 1, 51, true, 6.0f},  {4, 72, 3, 3, 40, false, 6.0f},   {4, 72, 3, 3, 51, true, 6.0f},
+        {16, 3, 2, 1, 51, false, 6.0f}, {2, 48, 3, 1, 51, false, 300.0f}, /* exponentials of these overflow */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        attention_case(&cases[i]);
+    }
+}
+
+static void windows_hold_the_columns_of_a_tile_without_wrapping(void **state)
+{
+    (void)state;
+    static const struct {
+        int heads, head_dim, each, span, window;
+        bool whole;
+    } want[] = {{32, 48, 2, 3, 3, false},
+                {2, 24, 2, 2, 2, false},
+                {32, 24, 2, 3, 3, false},
+                {16, 72, 2, 5, 9, false},
+                {16, 128, 1, 4, 4, true}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const struct gr_bh_heads h = gr_bh_heads_of(want[i].heads, want[i].head_dim);
+        assert_int_equal(h.each, want[i].each);
+        assert_int_equal(h.span, want[i].span);
+        assert_int_equal(h.window, want[i].window);
+        assert_int_equal(h.whole, want[i].whole);
+    }
+}
+
+static void what_does_not_fit_the_group_is_refused(void **state)
+{
+    (void)state;
+    struct gr_err err;
+    struct bh_rig r;
+    bh_rig_begin(&r, 1, 1, GR_BH_BF16);
+    const struct gr_bh_tiles t = gr_bh_tiles_new(r.build);
+    struct gr_bh_heads heads = gr_bh_heads_of(2, 24);
+    gr_bh_emit_heads(r.build, &t, &heads);
+    gr_test_fails(gr_bh_build_finish(r.build, &r.program, &err), &err, GR_ERR_DEVICE, "need 2 tiles");
+    bh_rig_end(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_hold_the_columns_of_a_tile_without_wrapping),
+        cmocka_unit_test(what_does_not_fit_the_group_is_refused),
+        cmocka_unit_test(products_in_parts_add_up),
+        cmocka_unit_test(norms_take_statistics_over_tiles),
+        cmocka_unit_test(heads_need_not_fill_column_tiles),
+        cmocka_unit_test(norms_of_folded_rows_in_groups),
+        cmocka_unit_test(norms_of_heads),
+    };
+    return cmocka_run_group_tests_name("bh_layers", tests, NULL, NULL);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rates.c: the assumptions of the model. */
+#include <stddef.h>
+
+#include "cost.h"
+
+const char *const bh_cost_unit_name[BH_COST_UNITS] = {"stream", "unpack", "FPU",     "SFPU",
+                                                      "pack",   "NoC",    "barrier", "control"};
+
+#define RATE(field) #field, offsetof(struct bh_cost_rates, field)
+#define GUESS "guess"
+const struct bh_cost_rate bh_cost_rate[] = {
+    {RATE(clock_mhz), 1350, "MHz", "AICLK of a p150 under load"},
+    {RATE(dram_gb), 512, "GB/s", "8 channels of GDDR6 at 16 GT/s, board's data sheet"},
+    {RATE(dram_percent), 87.5, "%", "design budget: 85 to 90 % of it"},
+    {RATE(dram_us), 0.8, "us", GUESS ": first byte of a chunk after it was asked for"},
+    {RATE(pair_clocks), 50, "clocks", "design budget: one pair of operand tiles, both unpackers at once"},
+    {RATE(unpack_bytes), 64, "B/clock", GUESS ": of each unpacker; fp32 tiles take longer than a pair"},
+    {RATE(transpose_clocks), 50, "clocks", GUESS ": more for a transposed B, which is unpacked face by face"},
+    {RATE(matrix_clocks), 16, "clocks", "16 MVMUL, one a clock, for each fidelity phase"},
+    {RATE(element_clocks), 8, "clocks", "8 ELWMUL, one a clock, for each fidelity phase"},
+    {RATE(max_clocks), 4, "clocks", "4 GMPOOL, one a clock"},
+    {RATE(sfpu_clocks), 1, "clocks", "an SFPU instruction, 32 lanes"},
+    {RATE(sfpu_mad_clocks), 2, "clocks", "one whose result the next one needs: multiply-add, swap"},
+    {RATE(pack_clocks), 60, "clocks", GUESS ": a tile's configuration words, clearing the Dst half, waiting"},
+    {RATE(pack_bytes), 32, "B/clock", GUESS},
+    {RATE(pack_add), 2, "times", GUESS ": packing onto what is in L1"},
+    {RATE(noc_bytes), 64, "B/clock", "width of a NoC link; multicasts of a group one at a time"},
+    {RATE(multicast_clocks), 0, "clocks",
+     "design budget counts bytes only; more of each, if reserving its way takes time"},
+    {RATE(noc_us), 0.5, "us", GUESS ": a write to its last acknowledgement"},
+    {RATE(barrier_us), 2, "us", "design budget, from the last arrival on"},
+    {RATE(walk_clocks), 100, "clocks", GUESS ": a core finds its next operation"},
+    {RATE(start_clocks), 100, "clocks", GUESS ": ... sees that it may start, reads its fields"},
+    {RATE(format_clocks), 60, "clocks", GUESS ": formats of an unpacker or the packer change"},
+    {RATE(send_clocks), 50, "clocks", GUESS ": registers of one NoC command"},
+    {RATE(done_clocks), 50, "clocks", GUESS ": a flag in L1 is written and seen"},
+};
+const int bh_cost_rate_count = (int)(sizeof bh_cost_rate / sizeof bh_cost_rate[0]);
+
+void bh_cost_defaults(struct bh_cost_rates *r)
+{
+    for (int i = 0; i < bh_cost_rate_count; i++) {
+        *(double *)((char *)r + bh_cost_rate[i].offset) = bh_cost_rate[i].value;
+    }
+}
+
+/* Instructions of one of the 32 steps over a tile, load and store included: those that take one clock, and those whose result the next one
+ * waits for. */
+enum { STEPS = 32 };
+static const struct {
+    int plain, chained;
+} instructions[GR_BH_FUNCTIONS] = {
+    [GR_BH_EXP] = {8, 10},   /* load, move, exp (5 + 10), store */
+    [GR_BH_GELU] = {12, 19}, /* 2 constants, cube and slope, exp, 1 + , reciprocal (1 + 4), product */
+    [GR_BH_SILU] = {9, 16},  [GR_BH_RELU] = {3, 1},  [GR_BH_RECIP] = {4, 4},
+    [GR_BH_RSQRT] = {9, 11}, [GR_BH_SCALE] = {2, 1},
+};
+
+double bh_cost_function_clocks(const struct bh_cost_rates *r, unsigned function)
+{
+    return function < GR_BH_FUNCTIONS ? STEPS * (instructions[function].plain * r->sfpu_clocks +
+                                                 instructions[function].chained * r->sfpu_mad_clocks)
+                                      : 0;
+}
