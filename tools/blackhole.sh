@@ -59,16 +59,21 @@ part() {
 
 program() { (cd "$build" && CMOCKA_MESSAGE_OUTPUT=TAP GR00T_SOURCE_ROOT=$PWD GR00T_SHARED=${GR00T_SHARED:-$root/../shared} GR00T_BIN=$PWD/src/gr00t "$@"); }
 root=$PWD
+export GR00T_BH_LONG=1 # 20 predicts where the tests of a change make do with 3
 start=$SECONDS
 for test in "$build"/tests/test_bh_*; do
-    [ -f "$test" ] && [ -x "$test" ] && [ "${test##*/}" != test_bh_wide ] || continue
+    case ${test##*/} in
+    test_bh_wide | test_bh_backbone) continue ;; # the published size, below
+    esac
+    [ -f "$test" ] && [ -x "$test" ] || continue
     part "${test##*/}" program "./tests/${test##*/}"
 done
 part "gr00t device test" "$build/src/gr00t" device test --sim "$TTSIM_LIB"
 suite=$((SECONDS - start))
 if [ -n "$full" ]; then
-    part "published size, CPU interpreter" program env GR00T_BH_FULL="$full" ./tests/test_bh_wide
-    part "published size, simulator" program env GR00T_BH_FULL="$full" ./tests/test_bh_wide simulator
+    part "published size, whole predict on the CPU interpreter" program env GR00T_BH_FULL="$full" ./tests/test_bh_backbone mixed
+    part "published size, action head on the CPU interpreter" program env GR00T_BH_FULL="$full" ./tests/test_bh_wide
+    part "published size, two blocks on the simulator" program env GR00T_BH_FULL="$full" ./tests/test_bh_wide simulator
 fi
 
 if [ $report = yes ]; then

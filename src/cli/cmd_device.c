@@ -9,19 +9,18 @@
 #include "base/jsonout.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/settings.h"
+#include "cli/settings_card.h"
 #include "cli/table.h"
 #include "device/blackhole/chip.h"
 #include "device/blackhole/chip_identity.h"
 #include "device/blackhole/chip_selftest.h"
 
-enum { CARDS_MAX = 64, ID_MAX = 99999 };
+enum { CARDS_MAX = 64 };
 #define NODES "/dev/tenstorrent"
 
 struct options {
     bool json;
-    const char *sim;
-    struct gr_arg_int id;
+    const char *sim, *id;
 };
 
 static const struct gr_arg list_args[] = {
@@ -34,11 +33,10 @@ static const struct gr_arg list_args[] = {
 };
 static const struct gr_arg test_args[] = {
     {.name = "device-id",
-     .kind = GR_ARG_INT,
+     .kind = GR_ARG_STRING,
      .offset = offsetof(struct options, id),
      .value = "N",
-     .max = ID_MAX,
-     .help = "card " NODES "/N [TT_DEVICE_ID, 0]"},
+     .help = "card " NODES "/N [TT_DEVICE_ID, the first there is]"},
     {.name = "sim",
      .kind = GR_ARG_STRING,
      .offset = offsetof(struct options, sim),
@@ -54,9 +52,15 @@ struct row {
     struct gr_err fault; /* code GR_OK: none */
 };
 
+/* The chip works, but not with this program. */
+static bool is_unsupported(const struct row *r)
+{
+    return r->fault.code != GR_OK && r->id.channels != 0 && r->id.channels < GR_CHIP_CHANNELS;
+}
+
 static const char *state_of(const struct row *r)
 {
-    return r->fault.code != GR_OK ? "error" : r->busy ? "busy" : "free";
+    return is_unsupported(r) ? "unsupported" : r->fault.code != GR_OK ? "error" : r->busy ? "busy" : "free";
 }
 
 static void put_versions(struct gr_jw *w, const char *key, const uint32_t *v, int n)
@@ -119,17 +123,22 @@ static void head(struct gr_table *t)
     }
 }
 
+static void put_dotted(struct gr_table *t, const uint32_t *v)
+{
+    gr_table_cellf(t, v[0] != 0 || v[1] != 0 ? "%u.%u.%u" : "-", v[0], v[1], v[2]);
+}
+
 static void put_row(const struct row *r, struct gr_table *t)
 {
     const struct gr_chip_identity *id = &r->id;
     gr_table_cell(t, id->node);
     gr_table_cell(t, id->board[0] != '\0' ? id->board : "-");
-    gr_table_cellf(t, "%d", id->columns * GR_CHIP_ROWS);
-    gr_table_cellf(t, "%d x 4 GiB", id->channels);
-    gr_table_cellf(t, "%u.%u.%u", id->firmware[0], id->firmware[1], id->firmware[2]);
-    gr_table_cellf(t, id->sim ? "-" : "%u.%u.%u", id->driver[0], id->driver[1], id->driver[2]);
-    gr_table_cellf(t, "%u", id->aiclk_mhz);
-    gr_table_cellf(t, "%.0f", (double)id->celsius);
+    gr_table_cellf(t, id->columns != 0 ? "%d" : "-", id->columns * GR_CHIP_ROWS);
+    gr_table_cellf(t, id->channels != 0 ? "%d x 4 GiB" : "-", id->channels);
+    put_dotted(t, id->firmware);
+    put_dotted(t, id->driver);
+    gr_table_cellf(t, id->aiclk_mhz != 0 ? "%u" : "-", id->aiclk_mhz);
+    gr_table_cellf(t, id->celsius != 0.0f ? "%.0f" : "-", (double)id->celsius);
     gr_table_cell(t, id->pci[0] != '\0' ? id->pci : "-");
     gr_table_cell(t, state_of(r));
 }
@@ -140,6 +149,10 @@ static void look_at_card(int n, struct row *r)
     struct gr_err err = {0};
     if (gr_chip_peek(&cfg, &r->id, &r->busy, &err) != GR_OK) {
         r->fault = err;
+    } else if (r->id.channels < GR_CHIP_CHANNELS) { /* as gr_chip_open refuses it */
+        gr_fail(&r->fault, GR_ERR_DEVICE,
+                "%s: board %s has %d of %d DRAM channels: not supported; a p150 has all of them", r->id.node,
+                r->id.board, r->id.channels, GR_CHIP_CHANNELS);
     }
 }
 
@@ -269,25 +282,18 @@ static void print_identity(const struct gr_chip_identity *id, struct gr_buf *out
     gr_buf_puts(out, "\n");
 }
 
-/* --sim, else --device-id, else TTSIM_LIB, else TT_DEVICE_ID, else card 0. */
-static enum gr_status choose(const struct options *o, struct gr_chip_cfg *cfg, struct gr_err *err)
+/* Without any card the line says what there is besides. */
+static enum gr_status open_chip(const struct gr_chip_cfg *cfg, struct gr_chip **chip, struct gr_err *err)
 {
-    const char *id = gr_settings_env("TT_DEVICE_ID");
-    long n = 0;
-    if (o->sim != NULL && o->id.given) {
-        return gr_fail(err, GR_ERR_USAGE, "--sim and --device-id name two devices: give one");
-    }
-    if (o->sim == NULL && !o->id.given) {
-        cfg->sim = gr_settings_env("TTSIM_LIB");
-        if (cfg->sim == NULL && id != NULL) {
-            GR_TRY(gr_settings_int("TT_DEVICE_ID", id, 0, ID_MAX, &n, err));
-        }
-        cfg->id = (int)n;
+    int first;
+    struct gr_err why = {0};
+    const enum gr_status st = gr_chip_open(cfg, chip, &why);
+    if (st == GR_OK) {
         return GR_OK;
     }
-    cfg->sim = o->sim;
-    cfg->id = (int)o->id.value;
-    return GR_OK;
+    const bool none = cfg->sim == NULL && gr_chip_list(NULL, &first, 1) == 0;
+    return gr_fail(err, st, "%s%s", why.msg,
+                   none ? " The simulator instead: --sim LIB or TTSIM_LIB, docs/DEVICES.md" : "");
 }
 
 static enum gr_status run_checks(struct gr_cli *cli, struct gr_chip *chip, const char *what, struct gr_err *err)
@@ -310,6 +316,8 @@ static enum gr_status run_checks(struct gr_cli *cli, struct gr_chip *chip, const
 static enum gr_status run_test(struct gr_cli *cli, const void *options, const char *const *words, int n_words,
                                struct gr_err *err)
 {
+    const struct options *o = options;
+    const struct gr_engine_flags named = {.sim = o->sim, .device_id = o->id};
     const char *what = n_words > 0 ? words[0] : "all";
     struct gr_chip_cfg cfg = {0};
     struct gr_chip *chip = NULL;
@@ -320,8 +328,8 @@ static enum gr_status run_test(struct gr_cli *cli, const void *options, const ch
     if (!known) {
         return gr_fail(err, GR_ERR_USAGE, "unknown check \"%.40s\", expected hello, memory, matmul or all", what);
     }
-    GR_TRY(choose(options, &cfg, err));
-    GR_TRY(gr_chip_open(&cfg, &chip, err));
+    GR_TRY(gr_settings_chip(&named, &cfg.sim, &cfg.id, err));
+    GR_TRY(open_chip(&cfg, &chip, err));
     if (gr_chip_identity(chip)->note[0] != '\0') {
         gr_log(GR_LOG_WARN, "%s: %s", gr_chip_identity(chip)->node, gr_chip_identity(chip)->note);
     }

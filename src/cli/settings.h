@@ -98,7 +98,7 @@ struct gr_engine_flags {
          .kind = GR_ARG_STRING,                                                                                       \
          .offset = offsetof(type, m.mk_arena_dtype),                                                                  \
          .value = "NAME",                                                                                             \
-         .help = "card: weights in auto (bfp8_b), bf16, bfp8_b; CPU: policy when none is given\n"                     \
+         .help = "card: action head in auto (bfp8_b), bf16, bfp8_b; CPU: policy when none is given\n"                 \
                  "[GR00T_MK_ARENA_DTYPE, auto]"},                                                                     \
         {.name = "num-cqs",                                                                                           \
          .kind = GR_ARG_STRING,                                                                                       \

@@ -78,13 +78,13 @@ static enum gr_status card_number(const struct gr_engine_flags *f, int *out, str
     return GR_OK;
 }
 
-static enum gr_status choose_chip(const struct gr_engine_flags *f, struct gr_options *engine, struct gr_err *err)
+enum gr_status gr_settings_chip(const struct gr_engine_flags *f, const char **simulator, int *card, struct gr_err *err)
 {
     if (f->sim != NULL && f->device_id != NULL) {
         return gr_fail(err, GR_ERR_USAGE, "--sim and --device-id name two devices: give one");
     }
-    engine->simulator = f->sim != NULL ? f->sim : f->device_id == NULL ? gr_settings_env("TTSIM_LIB") : NULL;
-    return engine->simulator == NULL ? card_number(f, &engine->card, err) : GR_OK;
+    *simulator = f->sim != NULL ? f->sim : f->device_id == NULL ? gr_settings_env("TTSIM_LIB") : NULL;
+    return *simulator == NULL ? card_number(f, card, err) : GR_OK;
 }
 
 /* ---- how ---- */
@@ -112,7 +112,7 @@ enum gr_status gr_settings_card(const struct gr_engine_flags *f, struct gr_optio
                        "%s is for the CPU; on a card --mk-arena-dtype is the number format of the weights",
                        engine->half != NULL ? "--half (GR00T_HALF)" : "--policy (GR00T_POLICY)");
     }
-    GR_TRY(choose_chip(f, engine, err));
+    GR_TRY(gr_settings_chip(f, &engine->simulator, &engine->card, err));
     GR_TRY(one_of(f->dit_backend, "--dit-backend", "GR00T_DIT_BACKEND", backends, "megakernel or ops",
                   &engine->dit_backend, err));
     GR_TRY(one_of(f->mk_arena_dtype, "--mk-arena-dtype", "GR00T_MK_ARENA_DTYPE", arenas, "auto, bf16 or bfp8_b",

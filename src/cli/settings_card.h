@@ -11,8 +11,11 @@
 enum gr_status gr_settings_device(const char *flag, const char **out, struct gr_err *err);
 bool gr_settings_on_card(const char *device); /* NULL is allowed */
 
-/* Members of *engine about the card. The chip: --sim, --device-id, else TTSIM_LIB, else TT_DEVICE_ID (with TT_METAL_VISIBLE_DEVICES its place in
- * that list), else the first of that list, else the first card there is. GR_ERR_USAGE: a value that is none, options for the CPU. */
+/* Which chip, by flags->sim and flags->device_id, else TTSIM_LIB, else TT_DEVICE_ID (with TT_METAL_VISIBLE_DEVICES its place in that list), else the
+ * first of that list, else the first card there is, else 0. *simulator NULL: *card. GR_ERR_USAGE: a value that is none, both flags. */
+enum gr_status gr_settings_chip(const struct gr_engine_flags *flags, const char **simulator, int *card,
+                                struct gr_err *err);
+/* Members of *engine about the card. GR_ERR_USAGE: a value that is none, options for the CPU. */
 enum gr_status gr_settings_card(const struct gr_engine_flags *flags, struct gr_options *engine, struct gr_err *err);
 /* On the CPU: refuses what only a card can do. */
 enum gr_status gr_settings_no_card(const struct gr_engine_flags *flags, struct gr_err *err);

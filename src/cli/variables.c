@@ -25,15 +25,16 @@ const struct gr_variable gr_variables[] = {
     {"GR00T_WARMUP_RUNS", "--warmup-runs", GR_VARIABLE_USED, NULL, "predicts of the self-check [3]"},
     {"GR00T_WARMUP_PCC_MIN", "--warmup-pcc-min", GR_VARIABLE_USED, NULL, "least correlation with the golden [0.999]"},
     {"GR00T_MK_ARENA_DTYPE", "--mk-arena-dtype", GR_VARIABLE_USED, NULL,
-     "card: weights in auto (bfp8_b), bf16, bfp8_b; CPU: policy when none is given: auto, bf16 (balanced), bfp8_b (mixed)"},
-    {"GR00T_VERSION", "--model-version", GR_VARIABLE_CARD, "n16", "model version"},
-    {"GR00T_TRACE_LAYOUT", "--trace-layout", GR_VARIABLE_CARD, "per_stage", "card: how traces are cut"},
+     "card: the action head's weights in bf16 or bfp8_b [auto: bfp8_b]; CPU: policy when --policy gives none: auto, "
+     "bf16 (balanced), bfp8_b (mixed)"},
+    {"GR00T_VERSION", "--model-version", GR_VARIABLE_CARD, "n16", "model version: only n16"},
+    {"GR00T_TRACE_LAYOUT", "--trace-layout", GR_VARIABLE_CARD, "per_stage", "card: how traces are cut: only per_stage"},
     {"GR00T_DIT_BACKEND", "--dit-backend", GR_VARIABLE_CARD, "megakernel",
-     "card: megakernel, or ops (ttnn): many launches"},
-    {"GR00T_NUM_CQS", "--num-cqs", GR_VARIABLE_CARD, "2", "card: command queues, 1 or 2"},
-    {"TT_MESH_SHAPE", "--mesh-shape", GR_VARIABLE_CARD, "1x1", "card: chips"},
-    {"TT_DEVICE_ID", "--device-id", GR_VARIABLE_CARD, "0", "card: which one"},
-    {"TT_METAL_VISIBLE_DEVICES", "--visible-devices", GR_VARIABLE_CARD, "0", "card: which ones may be seen"},
+     "card: megakernel, or ops (ttnn): many launches [megakernel]"},
+    {"GR00T_NUM_CQS", "--num-cqs", GR_VARIABLE_CARD, "2", "card: command queues, 1 or 2 [2]"},
+    {"TT_MESH_SHAPE", "--mesh-shape", GR_VARIABLE_CARD, "1x1", "card: chips: only 1x1"},
+    {"TT_DEVICE_ID", "--device-id", GR_VARIABLE_CARD, "0", "card: which one [the first there is]"},
+    {"TT_METAL_VISIBLE_DEVICES", "--visible-devices", GR_VARIABLE_CARD, "0", "card: which ones may be seen [all]"},
     {"TTSIM_LIB", "--sim", GR_VARIABLE_USED, NULL,
      "card: the simulator instead, libttsim.so; ignored with --device-id"},
     {"MESH_DEVICE", NULL, GR_VARIABLE_FOREIGN, NULL, "kind of card"},
@@ -70,7 +71,7 @@ void gr_variables_help(struct gr_buf *out)
     for (int i = 0; i < gr_n_variables; i++) {
         const struct gr_variable *v = &gr_variables[i];
         gr_buf_printf(out, "  %-24s %-17s %s", v->name, v->flag != NULL ? v->flag : "", v->meaning);
-        if (v->kind == GR_VARIABLE_CARD) {
+        if (v->kind == GR_VARIABLE_CARD && strstr(v->meaning, ": only ") == NULL) {
             gr_buf_printf(out, "; on the CPU only %s", v->accepted);
         }
         gr_buf_puts(out, v->kind == GR_VARIABLE_FOREIGN ? "; not looked at\n" : "\n");

@@ -16,7 +16,7 @@ BIN = os.environ["GR00T_BIN"]
 SHIM = os.environ.get("GR_KMD_SHIM", "")
 INSTALLED = "/usr/local/lib/libttsim.so"
 LIB = os.environ.get("TTSIM_LIB") or (INSTALLED if os.path.exists(INSTALLED) else "")
-CLEAN = {k: v for k, v in os.environ.items() if k not in ("TTSIM_LIB", "TT_DEVICE_ID")}
+CLEAN = {k: v for k, v in os.environ.items() if k not in ("TTSIM_LIB", "TT_DEVICE_ID", "TT_METAL_VISIBLE_DEVICES")}
 
 
 def gr00t(*args, env=None, timeout=250):
@@ -73,6 +73,14 @@ def a_card_that_cannot_be_used_is_listed_and_is_exit_7():
     run = machine.gr00t("--json")
     equal(run.returncode, 7)
     contains(json.loads(run.out)[0]["error"], "too old")
+    equal([x.split()[1:8] for x in machine.gr00t().out.splitlines()[1:2]], [["-", "-", "-", "-", "1.34.0", "-", "-"]])
+
+
+@test
+def a_board_with_seven_channels_is_listed_as_unsupported():
+    run = fails(Machine(n0="channels=7 board=43").gr00t(), 7, "board p100a has 7 of 8 DRAM channels")
+    equal(run.out.splitlines()[1].split()[1], "p100a")
+    equal(run.out.splitlines()[1].split()[-1], "unsupported")
 
 
 BAD = [
@@ -119,7 +127,8 @@ def a_card_whose_cores_are_silent_fails():
     if "riscv64-unknown-elf-gcc" in run.err:
         raise Skip("the build has no programs for the chip")
     fails(run, 7, "1 check did not pass")
-    contains(run.out, "/dev/tenstorrent/0: p150a, 120 Tensix tiles", "FAIL hello: 0 of 120 tiles", "(1, 2): a core does not answer")
+    contains(run.out, "/dev/tenstorrent/0: p150a, 120 Tensix tiles", "FAIL hello: 0 of 120 tiles", "(1, 2): a core does not answer, these answer: none",
+             "12 of 12 columns silent")
 
 
 @test
@@ -131,6 +140,9 @@ def memory_through_the_host_windows_is_checked_on_a_card():
 @test
 def the_environment_names_the_card():
     contains(fails(Machine(n0="").gr00t("test", "hello", TT_DEVICE_ID="4"), 7).err, "/dev/tenstorrent/4")
+    contains(fails(Machine(n0="").gr00t("test", "hello", TT_DEVICE_ID="1", TT_METAL_VISIBLE_DEVICES="0,5"), 7).err, "/dev/tenstorrent/5")
+    contains(fails(Machine(n3="boot=0", n7="").gr00t("test", "hello"), 7).err, "/dev/tenstorrent/3")  # the first there is
+    contains(fails(Machine().gr00t("test", "hello"), 7).err, "/dev/tenstorrent/0: no such device", "--sim LIB or TTSIM_LIB", "docs/DEVICES.md")
     fails(Machine(n0="").gr00t("test", "hello", TT_DEVICE_ID="x"), 2, "TT_DEVICE_ID")
     # A card that is named is meant, whatever simulator the environment has.
     contains(fails(Machine(n0="").gr00t("test", "--device-id", "6", TTSIM_LIB="/nowhere.so"), 7).err, "/dev/tenstorrent/6")

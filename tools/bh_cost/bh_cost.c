@@ -135,6 +135,7 @@ static enum gr_status build_whole(struct network *n, const struct options *o, st
                                           .columns = (int)o->width,
                                           .rows = (int)o->height,
                                           .weights = weights_of(o),
+                                          .backbone_weights = GR_BH_BF16, /* as the device */
                                           .weight_phases = (int)o->phases};
     GR_TRY(gr_bh_request_new(&cfg, &n->request, err));
     n->program = gr_bh_request_program(n->request);

@@ -52,9 +52,11 @@ static inline enum gr_bh_format gr_bh_matrix_format(const struct gr_bh_matrix *w
 size_t gr_bh_piece_bytes(const struct gr_bh_piece *p, enum gr_bh_format weights);
 /* Fails with the matrix's name when a tensor is smaller than the piece says, or of a type that is not widened exactly. */
 enum gr_status gr_bh_piece_check(const struct gr_bh_piece *p, struct gr_err *err);
-/* Writes a checked one. Returns through error (may be NULL) the sums of squares of what rounding changed of w, and of w. */
+/* Writes a checked one. Returns through error (may be NULL) the sums of squares of what rounding changed of w, and of w, and whether w or
+ * its bias holds NaN or infinity. What was computed at load is finite already. */
 struct gr_bh_piece_error {
     double error, signal;
+    bool broken;
 };
 void gr_bh_piece_put(const struct gr_bh_piece *p, enum gr_bh_format weights, void *dst,
                      struct gr_bh_piece_error *error);

@@ -133,6 +133,7 @@ enum gr_status gr_bh_write_input(const struct gr_bh_program *p, struct gr_bh_mac
                                  const float *values, struct gr_err *err);
 enum gr_status gr_bh_read_io(const struct gr_bh_program *p, struct gr_bh_machine *m, const struct gr_bh_io *io,
                              float *values, struct gr_err *err);
+const struct gr_bh_io *gr_bh_find_input(const struct gr_bh_program *p, const char *name);
 const struct gr_bh_io *gr_bh_find_output(const struct gr_bh_program *p, const char *name);
 /* One request: all at once, or with taps one stop a tap. */
 typedef void (*gr_bh_tap_fn)(void *user, const char *name, const float *values, int rows, int cols);

@@ -3,6 +3,7 @@
  * bh_request.c: a whole predict as one program: which tiles, the stages on them, and the inputs of an observation. */
 #include "device/blackhole/bh_request.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,7 +228,14 @@ static enum gr_status write_tokens(struct gr_bh_request *r, struct gr_bh_machine
     float *v = cleared(r);
     for (int s = 0; s < o->n_tokens; s++) {
         if (o->ids[s] != r->cfg.image_token) {
-            gr_tensor_to_f32(&r->embed, (size_t)o->ids[s] * D, D, v + (size_t)s * D);
+            float *row = v + (size_t)s * D;
+            gr_tensor_to_f32(&r->embed, (size_t)o->ids[s] * D, D, row);
+            for (size_t i = 0; i < D; i++) {
+                if (!isfinite(row[i])) { /* written to a tile it would be a number */
+                    return gr_fail(err, GR_ERR_FORMAT, "tensor %s holds NaN or infinity in row %d", r->embed.name,
+                                   o->ids[s]);
+                }
+            }
         }
     }
     GR_TRY(gr_bh_write_input(r->program, m, "token_rows", v, err));
@@ -240,10 +248,14 @@ static enum gr_status write_tokens(struct gr_bh_request *r, struct gr_bh_machine
     return gr_bh_write_input(r->program, m, "image_rows", v, err);
 }
 
+/* A network whose blocks all look at the text, or all at the image, has one mask. */
 static enum gr_status write_mask(struct gr_bh_request *r, struct gr_bh_machine *m, const char *name, int room, int rows,
                                  struct gr_err *err)
 {
     float *v = cleared(r);
+    if (gr_bh_find_input(r->program, name) == NULL) {
+        return GR_OK;
+    }
     for (size_t i = (size_t)rows; i < TILE * up_tiles(room); i++) {
         v[i] = MASKED;
     }

@@ -164,6 +164,11 @@ enum gr_status gr_bh_read_io(const struct gr_bh_program *p, struct gr_bh_machine
     return GR_OK;
 }
 
+const struct gr_bh_io *gr_bh_find_input(const struct gr_bh_program *p, const char *name)
+{
+    return find(p->input, p->inputs, name);
+}
+
 const struct gr_bh_io *gr_bh_find_output(const struct gr_bh_program *p, const char *name)
 {
     return find(p->output, p->outputs, name);

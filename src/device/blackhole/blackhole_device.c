@@ -86,9 +86,7 @@ static enum gr_status probe(const struct gr_device_cfg *cfg, struct gr_err *err)
         return GR_OK;
     }
     if (!gr_tensix_built()) {
-        return gr_fail(err, GR_ERR_DEVICE,
-                       "this build has no programs for the chip: it was made without riscv64-unknown-elf-gcc (Debian: "
-                       "gcc-riscv64-unknown-elf)");
+        return gr_fail(err, GR_ERR_DEVICE, GR_TENSIX_NOT_BUILT);
     }
     if (cfg->simulator != NULL) {
         return GR_OK;
@@ -199,7 +197,8 @@ static enum gr_status build(struct gr_device *dev, const struct gr_weights *w, s
                                           .image_token = dev->cfg.image_token,
                                           .columns = dev->id.columns,
                                           .rows = tile_rows(dev),
-                                          .weights = dev->weights};
+                                          .weights = dev->weights,
+                                          .backbone_weights = GR_BH_BF16}; /* the language model in bfp8_b: PCC 0.997 */
     GR_TRY(gr_bh_request_new(&cfg, &dev->request, err));
     const struct gr_bh_program *p = gr_bh_request_program(dev->request);
     dev->card.tiles_used = p->grid->tiles;

@@ -53,19 +53,28 @@ struct gr_chip_rect gr_selftest_grid(const struct gr_chip *chip)
 static enum gr_status find(const char *name, const struct gr_tensix_program **p, struct gr_err *err)
 {
     *p = gr_tensix_find(name);
-    return *p != NULL ? GR_OK
-                      : gr_fail(err, GR_ERR_DEVICE,
-                                "this build has no programs for the chip: it was made without riscv64-unknown-elf-gcc");
+    return *p != NULL ? GR_OK : gr_fail(err, GR_ERR_DEVICE, GR_TENSIX_NOT_BUILT);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ hello */
+
+struct hearing {
+    int good;                        /* tiles */
+    bool heard[GR_CHIP_COLUMNS_MAX]; /* columns in which any core answered */
+    char first[128];                 /* the first tile that is not good, and why; "": all are */
+};
+
+static bool core_answers(const uint32_t *words, uint32_t core)
+{
+    return words[GR_HELLO_OUT + 4 * core] == GR_HELLO_SEEN + core;
+}
 
 /* NULL, or what is wrong with the words of a tile. */
 static const char *hello_fault(const uint32_t *words)
 {
     for (uint32_t c = 0; c < GR_CORES; c++) {
         const uint32_t *w = words + GR_HELLO_OUT + 4 * c;
-        if (w[0] != GR_HELLO_SEEN + c) {
+        if (!core_answers(words, c)) {
             return "a core does not answer";
         }
         if (w[1] != (uint32_t)FACTOR_A * FACTOR_B + c) {
@@ -78,8 +87,21 @@ static const char *hello_fault(const uint32_t *words)
     return NULL;
 }
 
+static void name_tile(char *out, size_t size, int x, int y, const char *fault, const uint32_t *words)
+{
+    static const char *const letters[GR_CORES] = {"B", "N", "T0", "T1", "T2"};
+    char cores[24] = "";
+    size_t at = 0;
+    for (uint32_t c = 0; c < GR_CORES; c++) {
+        if (core_answers(words, c)) {
+            at += (size_t)snprintf(cores + at, sizeof cores - at, " %s", letters[c]);
+        }
+    }
+    snprintf(out, size, "(%d, %d): %s, these answer:%s", x, y, fault, at > 0 ? cores : " none");
+}
+
 /* All tiles have the deadline together: a chip whose tiles are all silent is known after one. */
-static enum gr_status hear_tiles(struct gr_chip *chip, int *good, char *first, size_t size, struct gr_err *err)
+static enum gr_status hear_tiles(struct gr_chip *chip, struct hearing *h, struct gr_err *err)
 {
     const double until = gr_clock_ms() + (chip->id.sim ? SIM_MS : HELLO_MS);
     const int n = gr_selftest_tiles(chip);
@@ -96,12 +118,32 @@ static enum gr_status hear_tiles(struct gr_chip *chip, int *good, char *first, s
             }
             gr_chip_run(chip, 1000);
         }
-        *good += fault == NULL;
-        if (fault != NULL && first[0] == '\0') {
-            snprintf(first, size, "(%d, %d): %s", x, y, fault);
+        h->good += fault == NULL;
+        for (uint32_t c = 0; c < GR_CORES; c++) {
+            h->heard[i % chip->id.columns] |= core_answers(words, c);
+        }
+        if (fault != NULL && h->first[0] == '\0') {
+            name_tile(h->first, sizeof h->first, x, y, fault, words);
         }
     }
     return GR_OK;
+}
+
+static void report_hello(const struct gr_chip *chip, const struct hearing *h, double ms, struct gr_selftest *t)
+{
+    const int n = gr_selftest_tiles(chip);
+    int silent = 0;
+    for (int c = 0; c < chip->id.columns; c++) {
+        silent += !h->heard[c];
+    }
+    if (h->good == n) {
+        gr_selftest_report(t, true, "hello", "%d of %d tiles answer with all %d cores, %.1f ms", n, n, GR_CORES, ms);
+        return;
+    }
+    gr_selftest_report(
+        t, false, "hello",
+        "%d of %d tiles answer with all %d cores, %.1f ms; first of the others: %s; %d of %d columns silent", h->good,
+        n, GR_CORES, ms, h->first, silent, chip->id.columns);
 }
 
 static enum gr_status run_hello(struct gr_chip *chip, struct gr_selftest *t, struct gr_err *err)
@@ -110,17 +152,13 @@ static enum gr_status run_hello(struct gr_chip *chip, struct gr_selftest *t, str
     const struct gr_chip_rect grid = gr_selftest_grid(chip);
     uint32_t args[ARG_WORDS] = {
         [GR_HELLO_A] = FACTOR_A, [GR_HELLO_B] = FACTOR_B}; /* and zeros where answers of an earlier run may be */
-    char first[80] = "";
-    int good = 0;
-    const int n = gr_selftest_tiles(chip);
+    struct hearing h = {0};
     const double begin = gr_clock_ms();
     GR_TRY(find("hello", &p, err));
     GR_TRY(gr_chip_multicast(chip, grid, GR_BH_ARGS, args, sizeof args, err));
     GR_TRY(gr_tensix_start(chip, grid, p, err));
-    GR_TRY(hear_tiles(chip, &good, first, sizeof first, err));
-    const double ms = gr_clock_ms() - begin;
-    gr_selftest_report(t, good == n, "hello", "%d of %d tiles answer with all %d cores, %.1f ms%s%s", good, n, GR_CORES,
-                       ms, good == n ? "" : "; first of the others: ", first);
+    GR_TRY(hear_tiles(chip, &h, err));
+    report_hello(chip, &h, gr_clock_ms() - begin, t);
     return GR_OK;
 }
 

@@ -103,8 +103,7 @@ static enum gr_status start(struct gr_bh_machine *base, struct gr_err *err)
     struct chip_machine *m = (struct chip_machine *)base;
     const struct gr_tensix_program *p = gr_tensix_find("interpret");
     if (p == NULL) {
-        return gr_fail(err, GR_ERR_DEVICE,
-                       "this build has no programs for the chip: it was made without riscv64-unknown-elf-gcc");
+        return gr_fail(err, GR_ERR_DEVICE, GR_TENSIX_NOT_BUILT);
     }
     m->limit = 0;
     GR_TRY(stop(base, err));

@@ -26,6 +26,10 @@ struct gr_tensix_program {
  * checks L1 and DRAM through both NoCs). NULL: no such name, or the build had no rv32 compiler (gr_tensix_built is false then). */
 const struct gr_tensix_program *gr_tensix_find(const char *name);
 bool gr_tensix_built(void);
+/* What to say then. */
+#define GR_TENSIX_NOT_BUILT                                                                  \
+    "this build has no programs for the chip: it was made without riscv64-unknown-elf-gcc; " \
+    "`./setup.sh --blackhole`, then `meson setup --reconfigure build && make`"
 
 /* Writes the images to every tile of the rectangle, clears flags and status words, starts the cores. The tiles were stopped before. */
 enum gr_status gr_tensix_start(struct gr_chip *chip, struct gr_chip_rect r, const struct gr_tensix_program *p,
