@@ -51,7 +51,7 @@ void bh_net_hollow(struct bh_net *net)
     gr_test_ok(gr_synth_inventory_make(config, &inventory, &err), &err);
     gr_test_ok(gr_synth_shards_plan(&inventory, &shard, &shards, &err), &err);
     for (size_t i = 0; i < shards; i++) {
-        FILE *f = fopen(gr_test_join(dir, shard[i].name), "wb");
+        FILE *f = fopen(gr_test_join(dir, "%s", shard[i].name), "wb");
         assert_non_null(f);
         assert_int_equal(fwrite(shard[i].header, 1, shard[i].header_bytes, f), shard[i].header_bytes);
         assert_int_equal(fflush(f), 0);

@@ -287,7 +287,7 @@ static enum gr_status kmd_dram_write(struct gr_chip *chip, int x, int y, uint64_
 {
     const struct gr_chip_rect r = {.x1 = (uint8_t)x, .y1 = (uint8_t)y};
     GR_TRY(gr_kmd_window_write(&((struct kmd_chip *)chip)->dram, r, false, true, addr, src, bytes, err));
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* nothing still gathers when the caller starts a tile that reads it */
+    __sync_synchronize(); /* nothing still gathers when the caller starts a tile that reads it */
     return GR_OK;
 }
 

@@ -103,7 +103,7 @@ static enum gr_status aim(struct gr_kmd_window *w, struct gr_chip_rect r, bool m
         return GR_OK;
     }
     /* Stores that still gather belong to where the window pointed so far. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __sync_synchronize();
     w->aimed = false;
     if (gr_kmd_ioctl(w->fd, GR_KMD_AIM_WINDOW, &a) != 0) {
         return gr_fail(err, GR_ERR_DEVICE, "%s: aiming a window at (%d, %d): %s%s", w->node, r.x1, r.y1,
