@@ -234,6 +234,8 @@ static double apply(unsigned function, double x, double arg)
         return 1 / sqrt(x + arg);
     case GR_BH_SCALE:
         return x * arg;
+    case GR_BH_SQUARE:
+        return x * x * arg;
     default:
         return x;
     }
@@ -258,6 +260,7 @@ static void functions_of_the_sfpu(void **state)
         {GR_BH_RSQRT, 1, 1.001f, 1e-5f, 1e-6, 0},
         {GR_BH_SCALE, 3, 0, 1.0f / 1536, 1e-7, 0},
         {GR_BH_SCALE, 3, 0, 0, 0, 0},
+        {GR_BH_SQUARE, 3, 0, 1.0f / 1536, 2e-7, 0},
     };
     enum { CASES = sizeof cases / sizeof cases[0] };
     struct bh_program *p = bh_program_new(1, 1, 64);

@@ -55,7 +55,7 @@ static const struct {
     [GR_BH_EXP] = {8, 10},   /* load, move, exp (5 + 10), store */
     [GR_BH_GELU] = {12, 19}, /* 2 constants, cube and slope, exp, 1 + , reciprocal (1 + 4), product */
     [GR_BH_SILU] = {9, 16},  [GR_BH_RELU] = {3, 1},  [GR_BH_RECIP] = {4, 4},
-    [GR_BH_RSQRT] = {9, 11}, [GR_BH_SCALE] = {2, 1},
+    [GR_BH_RSQRT] = {9, 11}, [GR_BH_SCALE] = {2, 1}, [GR_BH_SQUARE] = {2, 2},
 };
 
 double bh_cost_function_clocks(const struct bh_cost_rates *r, unsigned function)

@@ -202,6 +202,9 @@ static void fast_function(union gr_bh_dst *dst, enum gr_bh_function fn, uint32_t
     for (int i = 0; fn == GR_BH_SCALE && i < GR_BH_ELEMENTS; i++) {
         x[i] *= a;
     }
+    for (int i = 0; fn == GR_BH_SQUARE && i < GR_BH_ELEMENTS; i++) {
+        x[i] = x[i] * x[i] * a;
+    }
 }
 
 const struct gr_bh_arith gr_bh_fast = {fast_left, fast_right, fast_product, fast_element, fast_function};

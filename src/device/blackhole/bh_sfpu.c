@@ -169,6 +169,8 @@ static uint32_t function_of(enum gr_bh_function fn, uint32_t x, uint32_t arg)
         return inverse_root(add(x, arg));
     case GR_BH_SCALE:
         return mul(x, arg);
+    case GR_BH_SQUARE:
+        return mul(mul(x, x), arg);
     default:
         return x;
     }

@@ -62,7 +62,9 @@ struct gr_bh_linear {
 };
 void gr_bh_emit_linear(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct gr_bh_linear *l);
 
-/* h = norm(x), optionally modulated, gathered on every tile: x own columns fp32 [mt, 1] of width d. Two barriers. */
+/* h = norm(x), optionally modulated, gathered on every tile: x own columns fp32 [mt, 1] of width d, zero in columns beyond it. Two barriers.
+ * Not rms: at most 64 column tiles share statistics. x - mean has the 10 significand bits of x that the FPU reads; the variance of what these
+ * say is right however large the mean. */
 struct gr_bh_norm {
     struct gr_bh_buf x;
     int d;       /* divisor of the mean: elements that share statistics */
@@ -76,7 +78,7 @@ struct gr_bh_norm {
     int width;  /* 0: d / fold */
     int stream;
     struct gr_bh_buf scratch; /* own [mt, GR_BH_NORM_SCRATCH] fp32 */
-    struct gr_bh_buf stats;   /* sums, then squares (rms: squares alone): row n of a tile sent by tile n */
+    struct gr_bh_buf stats;   /* means, then squares (rms: squares alone): row n of a tile sent by tile n */
     struct gr_bh_buf out;     /* gathered [mt, columns] bf16; */
     bool
         own; /* or own columns [mt, 1]: without the second barrier, which must come before the statistics are used again */

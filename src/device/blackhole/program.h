@@ -56,9 +56,10 @@ enum gr_bh_function {
     GR_BH_GELU, /* tanh form: x / (1 + exp(-1.5957691 (x + 0.044715 x^3))) */
     GR_BH_SILU, /* x / (1 + exp(-x)) */
     GR_BH_RELU,
-    GR_BH_RECIP, /* 1 / x, x > 0 */
-    GR_BH_RSQRT, /* 1 / sqrt(x + arg), x + arg > 0 */
-    GR_BH_SCALE, /* x * arg */
+    GR_BH_RECIP,  /* 1 / x, x > 0 */
+    GR_BH_RSQRT,  /* 1 / sqrt(x + arg), x + arg > 0 */
+    GR_BH_SCALE,  /* x * arg */
+    GR_BH_SQUARE, /* x * x * arg */
     GR_BH_FUNCTIONS
 };
 

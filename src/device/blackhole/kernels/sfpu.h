@@ -121,7 +121,7 @@ static inline void sfpu_rsqrt(void) /* of L0 + L11: seed from the bits, three Ne
 /* The caller has stalled for the FPU and resets the Dst counter afterwards. arg: fp32 bits. */
 static inline void sfpu_tile(uint32_t function, uint32_t arg)
 {
-    if (function == GR_BH_SCALE || function == GR_BH_RSQRT) {
+    if (function == GR_BH_SCALE || function == GR_BH_RSQRT || function == GR_BH_SQUARE) {
         tt_push(I_SFPLOADI(0, 8, arg >> 16));
         tt_push(I_SFPLOADI(0, 10, arg));
         TTI(I_SFPCONFIG(11));
@@ -156,6 +156,12 @@ static inline void sfpu_tile(uint32_t function, uint32_t arg)
         break;
     case GR_BH_SCALE:
         FOR_TILE(0, { TTI(I_SFPMUL(0, 11, 0)); });
+        break;
+    case GR_BH_SQUARE:
+        FOR_TILE(0, {
+            TTI(I_SFPMUL(0, 0, 0));
+            TTI(I_SFPMUL(0, 11, 0));
+        });
         break;
     default:
         break;

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_bh_norm.c: LayerNorm and RMSNorm as tile operations, on the CPU interpreter, against double arithmetic: widths that do and do not fill their
+ * column tiles, means that are large against the deviation, folded rows, heads. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bh_rig.h"
+#include "device/blackhole/layers.h"
+#include "device/blackhole/tile_format.h"
+
+enum { ROWS = 51, MT = 2 };
+
+static uint32_t seed = 2463534242u;
+
+static float *uniform(size_t n, float scale)
+{
+    float *v = malloc(n * sizeof *v);
+    for (size_t i = 0; i < n; i++) {
+        v[i] = gr_bh_from_bf16(gr_bh_bf16(scale * bh_uniform(&seed)));
+    }
+    return v;
+}
+
+static int tiles_of(int n) { return (n + 31) / 32; }
+
+static void io(struct bh_rig *r, bool in, const char *name, struct gr_bh_buf buf, enum gr_bh_place place, int rows,
+               int cols)
+{
+    const struct gr_bh_io v = {.name = name, .buf = buf, .place = place, .rows = rows, .cols = cols};
+    if (in) {
+        gr_bh_input(r->build, v);
+    } else {
+        gr_bh_output(r->build, v);
+    }
+}
+
+static void near(const char *what, int d, const float *got, const double *want, size_t n, double bound)
+{
+    const double rms = bh_relative_rms(got, want, n);
+    if (!(rms <= bound)) {
+        fail_msg("%s, width %d: relative rms %.2e, at most %.1e", what, d, rms, bound);
+    }
+}
+
+static void norm_rows(double *y, const float *x, int d, const float *scale, const float *shift, bool rms, double eps)
+{
+    for (int r = 0; r < ROWS; r++, x += d, y += d) {
+        double mean = 0, square = 0;
+        for (int i = 0; i < d; i++) {
+            mean += rms ? 0 : (double)x[i] / d;
+        }
+        for (int i = 0; i < d; i++) {
+            square += ((double)x[i] - mean) * ((double)x[i] - mean) / d;
+        }
+        for (int i = 0; i < d; i++) {
+            const double v = ((double)x[i] - mean) / sqrt(square + eps);
+            y[i] = scale != NULL ? v * (1 + (double)scale[i]) + (double)shift[i] : v;
+        }
+    }
+}
+
+/* LayerNorm (or RMSNorm) of rows xv [ROWS, d], twice: the statistics of the request before do no harm. */
+static void norm_run(int d, int tiles, const float *scale, const float *shift, bool rms, const float *xv, float *got)
+{
+    struct bh_rig r;
+    bh_rig_begin(&r, tiles, 1, GR_BH_BF16);
+    const struct gr_bh_tiles t = gr_bh_tiles_new(r.build);
+    const struct gr_bh_buf x = gr_bh_alloc(r.build, "x", MT, 1, GR_BH_FP32),
+                           h = gr_bh_alloc(r.build, "h", MT, tiles_of(d), GR_BH_BF16);
+    const struct gr_bh_norm norm = {.x = x,
+                                    .d = d,
+                                    .rms = rms,
+                                    .eps = 1e-5f,
+                                    .scale = scale,
+                                    .shift = shift,
+                                    .stream = 1,
+                                    .scratch = gr_bh_norm_scratch(r.build, MT),
+                                    .stats = gr_bh_norm_stats(r.build, &t, MT, tiles_of(d), rms),
+                                    .out = h};
+    gr_bh_emit_norm(r.build, &t, &norm);
+    io(&r, true, "x", x, GR_BH_COLUMNS, ROWS, d);
+    io(&r, false, "h", h, GR_BH_EVERYWHERE, ROWS, d);
+    bh_rig_finish(&r);
+    bh_rig_load_cpu(&r, GR_BH_BIT_EXACT, 2);
+    bh_rig_input(&r, "x", xv);
+    for (int again = 0; again < 2; again++) {
+        memset(got, 0, (size_t)ROWS * (size_t)d * sizeof *got);
+        bh_rig_run(&r, NULL, NULL);
+        bh_rig_output(&r, "h", got);
+    }
+    bh_rig_end(&r);
+}
+
+static void norm_case(int d, int tiles, bool modulated, bool rms, float size)
+{
+    const size_t n = (size_t)ROWS * (size_t)d;
+    float *scale = uniform((size_t)d, 0.4f), *shift = uniform((size_t)d, 0.4f);
+    float *xv = uniform(n, size), *got = malloc(n * sizeof *got);
+    double *want = malloc(n * sizeof *want);
+    for (size_t i = 0; i < n; i++) {
+        xv[i] += size / 6; /* a mean */
+    }
+    norm_rows(want, xv, d, modulated ? scale : NULL, shift, rms, 1e-5);
+    norm_run(d, tiles, modulated ? scale : NULL, modulated ? shift : NULL, rms, xv, got);
+    near(rms ? "rms norm" : modulated ? "modulated norm" : "norm", d, got, want, n, 4e-3);
+    free(scale);
+    free(shift);
+    free(xv);
+    free(got);
+    free(want);
+}
+
+static void norms_take_statistics_over_tiles(void **state)
+{
+    (void)state;
+    static const int width[] = {32, 48, 64, 96};
+    for (int i = 0; i < 4; i++) {
+        norm_case(width[i], tiles_of(width[i]), false, false, 3.0f);
+        norm_case(width[i], tiles_of(width[i]) + 1, true, false, 3.0f);
+        norm_case(width[i], tiles_of(width[i]), i % 2 == 0, true, 3.0f);
+    }
+    norm_case(48, 2, false, false, 5e-3f);     /* epsilon counts */
+    norm_case(32 * 35, 35, true, false, 3.0f); /* statistics in two column tiles */
+}
+
+/* Rows of deviation 1 about `mean`, the first and the last constant. */
+static void far_case(int d, float mean, double bound)
+{
+    const size_t n = (size_t)ROWS * (size_t)d, last = n - (size_t)d;
+    float *x = uniform(n, 1.7320508f), *got = malloc(n * sizeof *got);
+    double *want = malloc(n * sizeof *want);
+    for (size_t i = 0; i < n; i++) {
+        const bool constant = i < (size_t)d || i >= last;
+        x[i] = mean + (constant ? 0.3f : x[i]);
+    }
+    norm_rows(want, x, d, NULL, NULL, false, 1e-5);
+    norm_run(d, tiles_of(d), NULL, NULL, false, x, got);
+    for (size_t i = 0; i < n; i++) {
+        if ((d == 1 || i < (size_t)d || i >= last) && got[i] != 0.0f) {
+            fail_msg("a constant row of width %d, mean %g: %g", d, (double)mean, (double)got[i]);
+        }
+        want[i] = i < (size_t)d || i >= last ? 0.0 : want[i];
+    }
+    if (d > 1) {
+        char what[60];
+        snprintf(what, sizeof what, "norm about a mean of %g", (double)mean);
+        near(what, d, got, want, n, bound);
+    }
+    free(x);
+    free(got);
+    free(want);
+}
+
+/* x has 10 bits where it meets the mean: it loses up to a unit u, 2^-9 of the power of two below the mean, which is 0.29 u rms about the mean
+ * of what is left; that mean is off by 0.7 u at most and mostly by less than 0.3. 4e-3 are the roundings of statistics and output. (bf16 rows,
+ * rounded to nearest, have units of 4 u: 1.15 u rms.) */
+static void norms_about_a_mean_that_is_large_against_the_deviation(void **state)
+{
+    (void)state;
+    static const int width[] = {1, 33, 48, 64, 96, 32 * 34 + 8};
+    for (int i = 0; i < 6; i++) {
+        far_case(width[i], 0.0f, 4e-3);
+        far_case(width[i], -10.0f, 4e-3 + 0.5 / 64);
+        far_case(width[i], 100.0f, 4e-3 + 0.5 / 8);
+        far_case(width[i], -1000.0f, 4e-3 + 0.5 / 1);
+    }
+}
+
+/* x [groups * mt * 32, columns * 32] through a norm whose result stays on its tiles. */
+static void own_norm(int groups, struct gr_bh_norm n, int mt, int columns, const float *xv, float *got)
+{
+    struct bh_rig r;
+    bh_rig_begin(&r, 3, 2, GR_BH_BF16);
+    struct gr_bh_tiles t = gr_bh_tiles_new(r.build);
+    t.groups = groups;
+    t.columns = 6 / groups;
+    n.x = n.out = gr_bh_alloc(r.build, "x", mt, 1, GR_BH_FP32);
+    n.own = true;
+    n.eps = 1e-5f;
+    n.scratch = gr_bh_norm_scratch(r.build, mt);
+    n.stats = gr_bh_norm_stats(r.build, &t, mt, columns, n.rms);
+    struct gr_bh_io x = {.name = "x",
+                         .buf = n.x,
+                         .place = GR_BH_COLUMNS,
+                         .rows = groups * mt * 32,
+                         .cols = columns * 32,
+                         .groups = groups,
+                         .columns = t.columns};
+    gr_bh_input(r.build, x);
+    gr_bh_emit_norm(r.build, &t, &n);
+    gr_bh_output(r.build, x);
+    bh_rig_finish(&r);
+    bh_rig_load_cpu(&r, GR_BH_BIT_EXACT, 2);
+    bh_rig_input(&r, "x", xv);
+    bh_rig_run(&r, NULL, NULL);
+    bh_rig_output(&r, "x", got);
+    bh_rig_end(&r);
+}
+
+/* Two groups of one row tile of rows, each in two parts of 80 columns that lie below each other. */
+static void norms_of_folded_rows_in_groups(void **state)
+{
+    (void)state;
+    enum { GROUPS = 2, FOLD = 2, PART = 80, WIDTH = 96, TOKENS = 32 };
+    float *scale = uniform(FOLD * PART, 0.4f), *shift = uniform(FOLD * PART, 0.4f);
+    float *x = uniform(GROUPS * FOLD * TOKENS * WIDTH, 2.0f), got[GROUPS * FOLD * TOKENS * WIDTH];
+    double want[GROUPS * FOLD * TOKENS * PART];
+    float cut[GROUPS * FOLD * TOKENS * PART];
+    for (int i = 0; i < GROUPS * FOLD * TOKENS * WIDTH; i++) {
+        x[i] = i % WIDTH < PART ? x[i] + 0.7f : 0.0f;
+    }
+    const struct gr_bh_norm n = {.d = FOLD * PART, .fold = FOLD, .scale = scale, .shift = shift};
+    own_norm(GROUPS, n, FOLD, WIDTH / 32, x, got);
+    for (int g = 0; g < GROUPS; g++) {
+        for (int i = 0; i < TOKENS; i++) {
+            double mean = 0, square = 0;
+            for (int k = 0; k < 2 * FOLD * PART; k++) { /* the mean first */
+                const int q = k / PART % FOLD, c = k % PART;
+                const double v = (double)x[((g * FOLD + q) * TOKENS + i) * WIDTH + c];
+                mean += k < FOLD * PART ? v / (FOLD * PART) : 0;
+                square += k < FOLD * PART ? 0 : (v - mean) * (v - mean) / (FOLD * PART);
+            }
+            for (int k = 0; k < FOLD * PART; k++) {
+                const int row = (g * FOLD + k / PART) * TOKENS + i, c = k % PART;
+                const double v = ((double)x[row * WIDTH + c] - mean) / sqrt(square + 1e-5);
+                want[row * PART + c] = v * (1 + (double)scale[k]) + (double)shift[k];
+                cut[row * PART + c] = got[row * WIDTH + c];
+            }
+        }
+    }
+    near("folded norm", PART, cut, want, sizeof want / sizeof *want, 4e-3);
+    free(scale);
+    free(shift);
+    free(x);
+}
+
+/* Three heads of two column tiles, 50 columns and padding. */
+static void heads_norm(bool rms)
+{
+    enum { HEADS = 3, DIM = 50, WIDTH = 64 };
+    float *scale = uniform(WIDTH, 0.4f), *shift = uniform(WIDTH, 0.4f), *x = uniform(64 * HEADS * WIDTH, 2.0f);
+    float got[64 * HEADS * WIDTH], cut[64 * HEADS * DIM];
+    double want[64 * HEADS * DIM];
+    for (int i = 0; i < 64 * HEADS * WIDTH; i++) {
+        x[i] = i % WIDTH < DIM ? x[i] * (float)(1 + i / WIDTH % HEADS) + (rms ? 0.0f : 3.0f) : 0.0f;
+    }
+    const struct gr_bh_norm n = {.d = DIM,
+                                 .columns = HEADS * WIDTH / 32,
+                                 .share = WIDTH / 32,
+                                 .width = WIDTH,
+                                 .rms = rms,
+                                 .scale = scale,
+                                 .shift = shift};
+    own_norm(1, n, 2, HEADS * WIDTH / 32, x, got);
+    for (int h = 0; h < 64 * HEADS; h++) {
+        double mean = 0, square = 0;
+        for (int i = 0; i < DIM; i++) {
+            mean += rms ? 0 : (double)x[h * WIDTH + i] / DIM;
+        }
+        for (int i = 0; i < DIM; i++) {
+            square += ((double)x[h * WIDTH + i] - mean) * ((double)x[h * WIDTH + i] - mean) / DIM;
+        }
+        for (int i = 0; i < DIM; i++) {
+            const double v = ((double)x[h * WIDTH + i] - mean) / sqrt(square + 1e-5);
+            want[h * DIM + i] = v * (1 + (double)scale[i]) + (double)shift[i];
+            cut[h * DIM + i] = got[h * WIDTH + i];
+        }
+    }
+    near("norm of heads", DIM, cut, want, sizeof want / sizeof *want, 4e-3);
+    free(scale);
+    free(shift);
+    free(x);
+}
+
+static void norms_of_heads(void **state)
+{
+    (void)state;
+    heads_norm(true);
+    heads_norm(false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norms_take_statistics_over_tiles),
+        cmocka_unit_test(norms_about_a_mean_that_is_large_against_the_deviation),
+        cmocka_unit_test(norms_of_folded_rows_in_groups),
+        cmocka_unit_test(norms_of_heads),
+    };
+    return cmocka_run_group_tests_name("bh_norm", tests, NULL, NULL);
+}
