@@ -2,78 +2,19 @@
  *
  * test_bh_build.c: the builder of operation lists. What a tile would do with a finished list, walked as the tiles walk it (gr_bh_next),
  * is compared with what was emitted round by round; what would hang or corrupt a tile must be refused, with the place. */
+#include "bh_builds.h"
 #include "gr_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/blackhole/bh_build.h"
 #include "device/blackhole/chip.h"
 #include "device/blackhole/tile_format.h"
 
-#define XY(x, y) ((uint32_t)(x) | (uint32_t)(y) << 6)
 enum { BF16_TILE = 2048, LOG = 4096 };
 
-static const uint32_t two_xy[] = {XY(7, 2), XY(10, 2)};
-static const struct gr_bh_grid two = {.tiles = 2, .xy = two_xy, .xy0 = XY(7, 2), .xy1 = XY(10, 2)};
-
-static struct gr_bh_build *make_for(const struct gr_bh_grid *grid)
-{
-    struct gr_err err;
-    struct gr_bh_build *b;
-    const struct gr_bh_build_cfg cfg = {.grid = grid, .weights = GR_BH_BFP8, .weight_phases = 3};
-    assert_int_equal(gr_bh_build_new(&cfg, &b, &err), GR_OK);
-    return b;
-}
-
-static struct gr_bh_build *make(void) { return make_for(&two); }
-
-static const struct gr_bh_program *finished(struct gr_bh_build *b)
-{
-    struct gr_err err = {.msg = ""};
-    const struct gr_bh_program *p = NULL;
-    if (gr_bh_build_finish(b, &p, &err) != GR_OK) {
-        fail_msg("%s", err.msg);
-    }
-    return p;
-}
-
-/* Ends the build: it must fail, with `words` in the message. */
-static void refused(struct gr_bh_build *b, const char *words)
-{
-    struct gr_err err = {.msg = ""};
-    const struct gr_bh_program *p;
-    assert_int_equal(gr_bh_build_finish(b, &p, &err), GR_ERR_DEVICE);
-    if (strstr(err.msg, words) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", words, err.msg);
-    }
-    gr_bh_build_free(b);
-}
-
-/* An operation of one output tile on every tile; reads one MODULATE piece of `stream` with column number `mark`, unless stream < 0. */
-static const float vector[64 * 64];
-static struct gr_bh_piece piece_of(int mark)
-{
-    return (struct gr_bh_piece){.kind = GR_BH_PIECE_MODULATE,
-                                .col = mark,
-                                .scale = vector,
-                                .shift = vector,
-                                .n = (int)(sizeof vector / sizeof *vector)};
-}
-static struct gr_bh_op *operation(struct gr_bh_build *b, int tiles, int stream, int mark, uint32_t out)
-{
-    struct gr_bh_op *o = gr_bh_emit(b);
-    for (int t = 0; t < tiles; t++) {
-        o[t].mt = o[t].nt = o[t].nseg = 1;
-        o[t].out = out;
-        if (stream >= 0) {
-            o[t].stream = (uint16_t)stream;
-            o[t].chunk = gr_bh_piece_add(b, t, stream, piece_of(mark + t));
-        }
-    }
-    return o;
-}
+static struct gr_bh_build *make(void) { return bh_build_for(&bh_two); }
 
 /* ---- L1 ---- */
 
@@ -93,8 +34,8 @@ static void buffers_lie_apart_and_a_release_lets_them_overlay(void **state)
     assert_int_equal(z.addr + 5 * BF16_TILE, y.addr);
     assert_int_equal(over.addr + BF16_TILE, y.addr);
     assert_int_equal((x.addr | y.addr | z.addr | over.addr) % 64, 0);
-    operation(b, 2, 0, 0, y.addr);
-    const struct gr_bh_program *p = finished(b);
+    bh_build_operation(b, 2, 0, 0, y.addr);
+    const struct gr_bh_program *p = bh_build_finished(b);
     assert_int_equal(p->data,
                      z.addr - 2 * 2 * BF16_TILE); /* the ring holds two chunks, below everything that was ever in use */
     assert_int_equal(p->l1_used, GR_BH_PROGRAM + p->list_bytes + GR_BH_L1_END - p->data);
@@ -113,7 +54,7 @@ static void full_l1_names_the_buffer_its_need_and_what_is_left(void **state)
         GR_BH_L1_END - GR_BH_PROGRAM - 600u * BF16_TILE - sizeof(struct gr_bh_head) - sizeof(struct gr_bh_op);
     (void)snprintf(words, sizeof words, "hidden columns needs 409600 bytes (10 x 10 tiles of 4096), %zu are left",
                    left);
-    refused(b, words);
+    bh_build_refused(b, words);
 }
 
 static void a_ring_that_does_not_fit_below_the_buffers_is_refused(void **state)
@@ -121,8 +62,8 @@ static void a_ring_that_does_not_fit_below_the_buffers_is_refused(void **state)
     (void)state;
     struct gr_bh_build *b = make();
     const int fit = (int)((GR_BH_L1_END - GR_BH_PROGRAM - 2048) / BF16_TILE);
-    operation(b, 2, 0, 0, gr_bh_alloc(b, "all", fit, 1, GR_BH_BF16).addr);
-    refused(b, "a ring of 8192 bytes and lists");
+    bh_build_operation(b, 2, 0, 0, gr_bh_alloc(b, "all", fit, 1, GR_BH_BF16).addr);
+    bh_build_refused(b, "a ring of 8192 bytes and lists");
 }
 
 static void a_ring_is_as_large_as_asked_and_holds_the_longest_chunk(void **state)
@@ -131,15 +72,16 @@ static void a_ring_is_as_large_as_asked_and_holds_the_longest_chunk(void **state
     for (uint32_t bytes = 2 * BF16_TILE - 1; bytes <= 2 * BF16_TILE + 1; bytes++) {
         struct gr_err err;
         struct gr_bh_build *b;
-        gr_test_ok(gr_bh_build_new(&(struct gr_bh_build_cfg){.grid = &two, .weights = GR_BH_BFP8, .ring_bytes = bytes},
-                                   &b, &err),
-                   &err);
-        operation(b, 2, 0, 0, 0);
+        gr_test_ok(
+            gr_bh_build_new(&(struct gr_bh_build_cfg){.grid = &bh_two, .weights = GR_BH_BFP8, .ring_bytes = bytes}, &b,
+                            &err),
+            &err);
+        bh_build_operation(b, 2, 0, 0, 0);
         if (bytes < 2 * BF16_TILE) {
-            refused(b, "a ring of 4032 bytes cannot hold a chunk of 4096");
+            bh_build_refused(b, "a ring of 4032 bytes cannot hold a chunk of 4096");
             continue;
         }
-        const struct gr_bh_head *h = finished(b)->list[0];
+        const struct gr_bh_head *h = bh_build_finished(b)->list[0];
         assert_true(h->ring_bytes == 2 * BF16_TILE && h->ring == GR_BH_L1_END - h->ring_bytes);
         gr_bh_build_free(b);
     }
@@ -162,11 +104,11 @@ static void constants_are_shared_and_never_overlaid(void **state)
     assert_int_not_equal(other.addr, one.addr);
     gr_bh_l1_release(b, mark);
     const struct gr_bh_buf x = gr_bh_alloc(b, "x", 1, 1, GR_BH_BF16);
-    struct gr_bh_op *op = operation(b, 2, -1, 0, x.addr);
+    struct gr_bh_op *op = bh_build_operation(b, 2, -1, 0, x.addr);
     op[1].seg[0] = (struct gr_bh_segment){.a = wide.addr, .b = other.addr};
     op[1].nseg = 2;
     op[1].seg[1] = (struct gr_bh_segment){.a = x.addr, .b = one.addr};
-    const struct gr_bh_program *p = finished(b);
+    const struct gr_bh_program *p = bh_build_finished(b);
     assert_int_equal(p->constants, 3);
     const struct gr_bh_op *last = (const struct gr_bh_op *)((const struct gr_bh_head *)p->list[1] + 1);
     assert_true(last->seg[0].a == p->constant[1].addr && last->seg[0].b == p->constant[2].addr);
@@ -202,7 +144,7 @@ static void note(struct log *l, uint32_t out, int stream, int mark)
 
 static void emit(struct gr_bh_build *b, struct log *l, int stream, int mark, uint32_t out)
 {
-    operation(b, 2, stream, mark, out);
+    bh_build_operation(b, 2, stream, mark, out);
     note(l, out, stream, stream >= 0 ? mark + 1 : -1);
 }
 
@@ -271,7 +213,7 @@ static void nested_loops_execute_what_was_emitted_round_by_round(void **state)
     }
     gr_bh_loop_end(b);
     emit(b, &emitted, 1, 100, 17);
-    const struct gr_bh_program *p = finished(b);
+    const struct gr_bh_program *p = bh_build_finished(b);
     walk(p, &walked);
     assert_int_equal(walked.n, emitted.n);
     assert_memory_equal(walked.v, emitted.v, (size_t)emitted.n * sizeof emitted.v[0]);
@@ -293,7 +235,7 @@ static void destinations_of_later_rounds_are_those_of_the_first(void **state)
         }
         gr_bh_round(b, round);
         for (int k = 0; k < 2; k++) {
-            struct gr_bh_op *o = operation(b, 2, -1, 0, 0);
+            struct gr_bh_op *o = bh_build_operation(b, 2, -1, 0, 0);
             o[0].dest = gr_bh_dest_tile(b, 0, 1);
             assert_int_equal(gr_bh_dest_all(b, 0, false), o[0].dest + 1);
             o[0].dests = 2;
@@ -301,12 +243,12 @@ static void destinations_of_later_rounds_are_those_of_the_first(void **state)
         }
     }
     gr_bh_loop_end(b);
-    const struct gr_bh_program *p = finished(b);
+    const struct gr_bh_program *p = bh_build_finished(b);
     const struct gr_bh_head *h = p->list[0];
     const struct gr_bh_dest *d = (const struct gr_bh_dest *)(ops_of(p, 0) + h->ops);
     assert_int_equal(h->dests, 4);
     assert_int_equal(((const struct gr_bh_head *)p->list[1])->dests, 0);
-    assert_true(d[2].xy0 == two_xy[1] && d[2].xy1 == two_xy[1] && d[2].tiles == 1 && d[2].self == 0);
+    assert_true(d[2].xy0 == bh_two.xy[1] && d[2].xy1 == bh_two.xy[1] && d[2].tiles == 1 && d[2].self == 0);
     assert_true(d[3].xy0 == XY(7, 2) && d[3].xy1 == XY(10, 2) && d[3].tiles == 1 &&
                 d[3].self == 0); /* 8 and 9 are no tiles */
     assert_int_equal(p->list_bytes, sizeof *h + h->ops * sizeof(struct gr_bh_op) + 4 * sizeof *d);
@@ -318,20 +260,20 @@ static void taps_in_loops_have_a_stop_in_every_round(void **state)
     (void)state;
     struct gr_bh_build *b = make();
     struct gr_bh_buf x = gr_bh_alloc(b, "x", 1, 1, GR_BH_FP32);
-    operation(b, 2, -1, 0, 0);
+    bh_build_operation(b, 2, -1, 0, 0);
     gr_bh_loop(b, 3, 0);
     for (int i = 0; i < 3; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "x.step%d", i);
         gr_bh_round(b, i);
-        operation(b, 2, -1, 0, 0);
-        operation(b, 2, -1, 0, 0);
+        bh_build_operation(b, 2, -1, 0, 0);
+        bh_build_operation(b, 2, -1, 0, 0);
         gr_bh_tap(b, name, x, GR_BH_COLUMNS, 0, 32, 64);
     }
     gr_bh_loop_end(b);
     gr_bh_output(b, (struct gr_bh_io){.name = "y", .buf = x, .place = GR_BH_COLUMNS, .rows = 1, .cols = 64});
-    operation(b, 2, -1, 0, 0);
-    const struct gr_bh_program *p = finished(b);
+    bh_build_operation(b, 2, -1, 0, 0);
+    const struct gr_bh_program *p = bh_build_finished(b);
     assert_int_equal(p->taps, 3);
     assert_string_equal(p->tap[2].name, "x.step2");
     assert_int_equal(p->tap[0].after, 3);
@@ -371,23 +313,23 @@ static void two_rounds(struct gr_bh_build *b, enum wrong wrong)
     gr_bh_loop(b, 2, 1);
     for (int i = 0; i < (wrong == EARLY_END ? 1 : 2); i++) {
         gr_bh_round(b, i);
-        o = operation(b, 2, 0, wrong == OTHER_PIECE ? i : 0, wrong == OTHER_OP ? (uint32_t)i : 0);
+        o = bh_build_operation(b, 2, 0, wrong == OTHER_PIECE ? i : 0, wrong == OTHER_OP ? (uint32_t)i : 0);
         o[1].dest = gr_bh_dest_tile(b, 1, wrong == OTHER_DEST ? i : 0);
         o[1].dests = 1;
         for (int k = 0; k < (wrong == MORE ? 1 + i : wrong == FEWER ? 2 - i : 1); k++) {
-            operation(b, 2, -1, 0, 7);
+            bh_build_operation(b, 2, -1, 0, 7);
         }
         gr_bh_loop(b, 2, 0);
         for (int k = 0; k < 2; k++) {
             gr_bh_round(b, wrong == SKIPPED_ROUND ? 2 * k : k);
-            operation(b, 2, -1, 0, 8);
+            bh_build_operation(b, 2, -1, 0, 8);
             if (wrong == MORE_INSIDE && i == 1) {
-                operation(b, 2, -1, 0, 8);
+                bh_build_operation(b, 2, -1, 0, 8);
             }
         }
         gr_bh_loop_end(b);
         if ((wrong == MORE_AT_END && i == 1) || (wrong == FEWER_AT_END && i == 0)) {
-            operation(b, 2, -1, 0, 9);
+            bh_build_operation(b, 2, -1, 0, 9);
         }
     }
     if (wrong != NO_END) {
@@ -397,7 +339,7 @@ static void two_rounds(struct gr_bh_build *b, enum wrong wrong)
 
 static void one_wrong_operation(struct gr_bh_build *b, enum wrong wrong)
 {
-    struct gr_bh_op *o = operation(b, 2, 0, 0, 0);
+    struct gr_bh_op *o = bh_build_operation(b, 2, 0, 0, 0);
     o[0].chunk -= wrong == SHORT_CHUNK ? 64 : 0;
     o[1].flags = wrong == BARRIER ? GR_BH_OP_BARRIER : 0;
     o[1].nseg = wrong == NO_SEGMENT ? 0 : 1;
@@ -410,7 +352,7 @@ static void one_wrong_operation(struct gr_bh_build *b, enum wrong wrong)
     }
     if (wrong == OUTSIDE) {
         gr_bh_loop(b, 1, 0);
-        (void)gr_bh_piece_add(b, 0, 0, piece_of(0));
+        (void)gr_bh_piece_add(b, 0, 0, bh_piece_of(0));
     }
     if (wrong == WIDE) {
         struct gr_bh_buf x = gr_bh_alloc(b, "x", 1, 1, GR_BH_FP32);
@@ -452,9 +394,9 @@ static void what_would_hang_or_corrupt_a_tile_is_refused(void **state)
         } else {
             one_wrong_operation(b, cases[i].wrong);
         }
-        refused(b, cases[i].words);
+        bh_build_refused(b, cases[i].words);
     }
-    refused(make(), "a list of 0 operations");
+    bh_build_refused(make(), "a list of 0 operations");
 }
 
 static void the_first_failure_is_the_one_that_is_told(void **state)
@@ -463,7 +405,7 @@ static void the_first_failure_is_the_one_that_is_told(void **state)
     struct gr_bh_build *b = make();
     gr_bh_build_fail(b, "first %d", 1);
     two_rounds(b, OTHER_OP);
-    refused(b, "first 1");
+    bh_build_refused(b, "first 1");
 }
 
 static void a_grid_with_a_tile_outside_its_rectangle_is_refused(void **state)
@@ -471,7 +413,7 @@ static void a_grid_with_a_tile_outside_its_rectangle_is_refused(void **state)
     (void)state;
     struct gr_err err;
     struct gr_bh_build *b;
-    const struct gr_bh_grid g = {.tiles = 2, .xy = two_xy, .xy0 = XY(7, 2), .xy1 = XY(7, 2)};
+    const struct gr_bh_grid g = {.tiles = 2, .xy = bh_two.xy, .xy0 = XY(7, 2), .xy1 = XY(7, 2)};
     assert_int_equal(gr_bh_build_new(&(struct gr_bh_build_cfg){.grid = &g}, &b, &err), GR_ERR_DEVICE);
     assert_string_equal(err.msg, "tile group: tile 1 at 10,2 is outside its rectangle");
 }
@@ -486,11 +428,11 @@ static void heads_name_the_group_its_ring_and_streams_that_lie_apart(void **stat
         xy[i] = XY(1 + i % 6, 2 + i / 6);
     }
     const struct gr_bh_grid grid = {.tiles = 12, .xy = xy, .xy0 = XY(1, 2), .xy1 = XY(6, 3)};
-    struct gr_bh_build *b = make_for(&grid);
+    struct gr_bh_build *b = bh_build_for(&grid);
     for (int k = 0; k < 3; k++) {
-        operation(b, k == 1 ? 12 : 5, k % 2, k, 0);
+        bh_build_operation(b, k == 1 ? 12 : 5, k % 2, k, 0);
     }
-    const struct gr_bh_program *p = finished(b);
+    const struct gr_bh_program *p = bh_build_finished(b);
     for (int i = 0; i < 12 * GR_BH_STREAMS; i++) {
         const struct gr_bh_stream_plan *s = &p->plan[i];
         const struct gr_bh_head *h = p->list[i / GR_BH_STREAMS];

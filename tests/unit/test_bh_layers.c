@@ -6,22 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bh_rig.h"
+#include "bh_layer.h"
 #include "device/blackhole/layers.h"
 #include "device/blackhole/tile_format.h"
 
 enum { ROWS = 51, MT = 2 };
-
-static uint32_t seed = 2463534242u;
-
-static float *uniform(size_t n, float scale)
-{
-    float *v = malloc(n * sizeof *v);
-    for (size_t i = 0; i < n; i++) {
-        v[i] = gr_bh_from_bf16(gr_bh_bf16(scale * bh_uniform(&seed)));
-    }
-    return v;
-}
 
 /* W [k, n] and b [n], as bf16 tensors of the checkpoint's order. */
 struct weights {
@@ -33,7 +22,8 @@ struct weights {
 };
 static void weights_make(struct weights *o, int k, int n, float scale)
 {
-    *o = (struct weights){.k = k, .n = n, .w = uniform((size_t)k * (size_t)n, scale), .b = uniform((size_t)n, 0.3f)};
+    *o = (struct weights){
+        .k = k, .n = n, .w = bh_layer_uniform((size_t)k * (size_t)n, scale), .b = bh_layer_uniform((size_t)n, 0.3f)};
     o->w16 = malloc((size_t)k * (size_t)n * sizeof *o->w16);
     o->b16 = malloc((size_t)n * sizeof *o->b16);
     for (int j = 0; j < n; j++) {
@@ -54,27 +44,6 @@ static void weights_free(struct weights *o)
     free(o->b);
     free(o->w16);
     free(o->b16);
-}
-
-static int tiles_of(int n) { return (n + 31) / 32; }
-
-static void io(struct bh_rig *r, bool in, const char *name, struct gr_bh_buf buf, enum gr_bh_place place, int rows,
-               int cols)
-{
-    const struct gr_bh_io v = {.name = name, .buf = buf, .place = place, .rows = rows, .cols = cols};
-    if (in) {
-        gr_bh_input(r->build, v);
-    } else {
-        gr_bh_output(r->build, v);
-    }
-}
-
-static void near(const char *what, int d, const float *got, const double *want, size_t n, double bound)
-{
-    const double rms = bh_relative_rms(got, want, n);
-    if (!(rms <= bound)) {
-        fail_msg("%s, width %d: relative rms %.2e, at most %.1e", what, d, rms, bound);
-    }
 }
 
 static double gelu(double x) { return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
@@ -118,7 +87,7 @@ static void mlp_case(int d, int tiles, enum gr_bh_format format, double bound)
     weights_make(&w2, 4 * d, d, 1.0f / sqrtf((float)d));
     bh_rig_begin(&r, tiles, 1, format);
     const struct gr_bh_tiles t = gr_bh_tiles_new(r.build);
-    const int columns = tiles_of(d), hidden = tiles_of(4 * d);
+    const int columns = gr_bh_tiles_of(d), hidden = gr_bh_tiles_of(4 * d);
     const struct gr_bh_buf bias = gr_bh_emit_array(r.build, &t, "bias rows", MT, 1, some_rows, NULL);
     const struct gr_bh_buf x = gr_bh_alloc(r.build, "x", MT, columns, GR_BH_BF16),
                            y = gr_bh_alloc(r.build, "y", MT, 1, GR_BH_FP32);
@@ -126,8 +95,8 @@ static void mlp_case(int d, int tiles, enum gr_bh_format format, double bound)
     for (int i = 0; i < 2; i++) {
         h[i] = gr_bh_alloc(r.build, "h", MT, columns, GR_BH_BF16);
     }
-    io(&r, true, "x", x, GR_BH_EVERYWHERE, ROWS, d);
-    io(&r, true, "y", y, GR_BH_COLUMNS, ROWS, d);
+    bh_layer_io(&r, true, "x", x, GR_BH_EVERYWHERE, ROWS, d);
+    bh_layer_io(&r, true, "y", y, GR_BH_COLUMNS, ROWS, d);
     for (int n = 0, turn = 0; n < hidden; n += columns, turn ^= 1) {
         const int n1 = n + columns < hidden ? n + columns : hidden;
         const struct gr_bh_linear up = {.w = &w1.m,
@@ -151,10 +120,10 @@ static void mlp_case(int d, int tiles, enum gr_bh_format format, double bound)
         gr_bh_emit_linear(r.build, &t, &up);
         gr_bh_emit_linear(r.build, &t, &down);
     }
-    io(&r, false, "sum", y, GR_BH_COLUMNS, ROWS, d);
+    bh_layer_io(&r, false, "sum", y, GR_BH_COLUMNS, ROWS, d);
     bh_rig_finish(&r);
     const size_t n = (size_t)ROWS * (size_t)d;
-    float *xv = uniform(n, 1.0f), *yv = uniform(n, 1.0f), *got = malloc(n * sizeof *got);
+    float *xv = bh_layer_uniform(n, 1.0f), *yv = bh_layer_uniform(n, 1.0f), *got = malloc(n * sizeof *got);
     double *want = malloc(n * sizeof *want);
     for (size_t i = 0; i < n; i++) {
         want[i] = (double)yv[i];
@@ -165,7 +134,7 @@ static void mlp_case(int d, int tiles, enum gr_bh_format format, double bound)
     bh_rig_input(&r, "y", yv);
     bh_rig_run(&r, NULL, NULL);
     bh_rig_output(&r, "sum", got);
-    near("mlp", d, got, want, n, bound);
+    bh_layer_near("mlp", d, got, want, n, bound);
     bh_rig_end(&r);
     weights_free(&w1);
     weights_free(&w2);
@@ -239,7 +208,7 @@ static float mask_value(void *user, int r, int c)
 static void emit_case(struct bh_rig *r, const struct attention_case *c, struct weights *unit, struct weights *zero)
 {
     const struct gr_bh_tiles t = gr_bh_tiles_new(r->build);
-    const int d = c->heads * c->head_dim, columns = tiles_of(d), keys = tiles_of(c->keys);
+    const int d = c->heads * c->head_dim, columns = gr_bh_tiles_of(d), keys = gr_bh_tiles_of(c->keys);
     struct gr_bh_heads heads = gr_bh_heads_of(c->heads, c->head_dim);
     gr_bh_emit_heads(r->build, &t, &heads);
     const struct gr_bh_buf mask =
@@ -249,7 +218,7 @@ static void emit_case(struct bh_rig *r, const struct attention_case *c, struct w
     static const char *const name[] = {"q", "k", "v"};
     for (int i = 0; i < 3; i++) {
         in[i] = gr_bh_alloc(r->build, name[i], i == 0 ? MT : keys, columns, GR_BH_BF16);
-        io(r, true, name[i], in[i], GR_BH_EVERYWHERE, i == 0 ? ROWS : c->keys, d);
+        bh_layer_io(r, true, name[i], in[i], GR_BH_EVERYWHERE, i == 0 ? ROWS : c->keys, d);
     }
     const struct gr_bh_attention a = {.heads = &heads,
                                       .q = gr_bh_alloc(r->build, "queries", MT, heads.window, GR_BH_BF16),
@@ -277,7 +246,7 @@ static void emit_case(struct bh_rig *r, const struct attention_case *c, struct w
         gr_bh_emit_attention(r->build, &t, &a);
     }
     gr_bh_loop_end(r->build);
-    io(r, false, "out", a.out, GR_BH_EVERYWHERE, ROWS, d);
+    bh_layer_io(r, false, "out", a.out, GR_BH_EVERYWHERE, ROWS, d);
 }
 
 static void attention_case(const struct attention_case *c)
@@ -295,8 +264,8 @@ static void attention_case(const struct attention_case *c)
     emit_case(&r, c, &unit, &zero);
     bh_rig_finish(&r);
     const size_t rows = (size_t)ROWS * (size_t)d, keys = (size_t)c->keys * (size_t)d;
-    float *q = uniform(rows, c->size / sqrtf((float)c->head_dim)), *k = uniform(keys, 3.0f), *v = uniform(keys, 1.0f),
-          *got = malloc(rows * sizeof *got);
+    float *q = bh_layer_uniform(rows, c->size / sqrtf((float)c->head_dim)), *k = bh_layer_uniform(keys, 3.0f),
+          *v = bh_layer_uniform(keys, 1.0f), *got = malloc(rows * sizeof *got);
     double *want = malloc(rows * sizeof *want);
     attention_rows(c, q, k, v, want);
     bh_rig_load_cpu(&r, c->width * c->height > 4 ? GR_BH_FAST : GR_BH_BIT_EXACT, 2);
@@ -306,7 +275,7 @@ static void attention_case(const struct attention_case *c)
     bh_rig_run(&r, NULL, NULL);
     bh_rig_output(&r, "out", got);
     /* Products in a score of hundreds are rounded at 2^-12 of the largest: 1e-2 in its exponential (measured over twelve seeds: 1e-3 to 1.2e-2). */
-    near("attention", d, got, want, rows, c->size > 100 ? 2e-2 : 4e-3);
+    bh_layer_near("attention", d, got, want, rows, c->size > 100 ? 2e-2 : 4e-3);
     bh_rig_end(&r);
     weights_free(&unit);
     weights_free(&zero);

@@ -7,43 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bh_rig.h"
+#include "bh_layer.h"
 #include "device/blackhole/layers.h"
 #include "device/blackhole/tile_format.h"
 
 enum { ROWS = 51, MT = 2 };
-
-static uint32_t seed = 2463534242u;
-
-static float *uniform(size_t n, float scale)
-{
-    float *v = malloc(n * sizeof *v);
-    for (size_t i = 0; i < n; i++) {
-        v[i] = gr_bh_from_bf16(gr_bh_bf16(scale * bh_uniform(&seed)));
-    }
-    return v;
-}
-
-static int tiles_of(int n) { return (n + 31) / 32; }
-
-static void io(struct bh_rig *r, bool in, const char *name, struct gr_bh_buf buf, enum gr_bh_place place, int rows,
-               int cols)
-{
-    const struct gr_bh_io v = {.name = name, .buf = buf, .place = place, .rows = rows, .cols = cols};
-    if (in) {
-        gr_bh_input(r->build, v);
-    } else {
-        gr_bh_output(r->build, v);
-    }
-}
-
-static void near(const char *what, int d, const float *got, const double *want, size_t n, double bound)
-{
-    const double rms = bh_relative_rms(got, want, n);
-    if (!(rms <= bound)) {
-        fail_msg("%s, width %d: relative rms %.2e, at most %.1e", what, d, rms, bound);
-    }
-}
 
 static void norm_rows(double *y, const float *x, int d, const float *scale, const float *shift, bool rms, double eps)
 {
@@ -69,7 +37,7 @@ static void norm_run(int d, int tiles, const float *scale, const float *shift, b
     bh_rig_begin(&r, tiles, 1, GR_BH_BF16);
     const struct gr_bh_tiles t = gr_bh_tiles_new(r.build);
     const struct gr_bh_buf x = gr_bh_alloc(r.build, "x", MT, 1, GR_BH_FP32),
-                           h = gr_bh_alloc(r.build, "h", MT, tiles_of(d), GR_BH_BF16);
+                           h = gr_bh_alloc(r.build, "h", MT, gr_bh_tiles_of(d), GR_BH_BF16);
     const struct gr_bh_norm norm = {.x = x,
                                     .d = d,
                                     .rms = rms,
@@ -78,11 +46,11 @@ static void norm_run(int d, int tiles, const float *scale, const float *shift, b
                                     .shift = shift,
                                     .stream = 1,
                                     .scratch = gr_bh_norm_scratch(r.build, MT),
-                                    .stats = gr_bh_norm_stats(r.build, &t, MT, tiles_of(d), rms),
+                                    .stats = gr_bh_norm_stats(r.build, &t, MT, gr_bh_tiles_of(d), rms),
                                     .out = h};
     gr_bh_emit_norm(r.build, &t, &norm);
-    io(&r, true, "x", x, GR_BH_COLUMNS, ROWS, d);
-    io(&r, false, "h", h, GR_BH_EVERYWHERE, ROWS, d);
+    bh_layer_io(&r, true, "x", x, GR_BH_COLUMNS, ROWS, d);
+    bh_layer_io(&r, false, "h", h, GR_BH_EVERYWHERE, ROWS, d);
     bh_rig_finish(&r);
     bh_rig_load_cpu(&r, GR_BH_BIT_EXACT, 2);
     bh_rig_input(&r, "x", xv);
@@ -97,15 +65,15 @@ static void norm_run(int d, int tiles, const float *scale, const float *shift, b
 static void norm_case(int d, int tiles, bool modulated, bool rms, float size)
 {
     const size_t n = (size_t)ROWS * (size_t)d;
-    float *scale = uniform((size_t)d, 0.4f), *shift = uniform((size_t)d, 0.4f);
-    float *xv = uniform(n, size), *got = malloc(n * sizeof *got);
+    float *scale = bh_layer_uniform((size_t)d, 0.4f), *shift = bh_layer_uniform((size_t)d, 0.4f);
+    float *xv = bh_layer_uniform(n, size), *got = malloc(n * sizeof *got);
     double *want = malloc(n * sizeof *want);
     for (size_t i = 0; i < n; i++) {
         xv[i] += size / 6; /* a mean */
     }
     norm_rows(want, xv, d, modulated ? scale : NULL, shift, rms, 1e-5);
     norm_run(d, tiles, modulated ? scale : NULL, modulated ? shift : NULL, rms, xv, got);
-    near(rms ? "rms norm" : modulated ? "modulated norm" : "norm", d, got, want, n, 4e-3);
+    bh_layer_near(rms ? "rms norm" : modulated ? "modulated norm" : "norm", d, got, want, n, 4e-3);
     free(scale);
     free(shift);
     free(xv);
@@ -118,9 +86,9 @@ static void norms_take_statistics_over_tiles(void **state)
     (void)state;
     static const int width[] = {32, 48, 64, 96};
     for (int i = 0; i < 4; i++) {
-        norm_case(width[i], tiles_of(width[i]), false, false, 3.0f);
-        norm_case(width[i], tiles_of(width[i]) + 1, true, false, 3.0f);
-        norm_case(width[i], tiles_of(width[i]), i % 2 == 0, true, 3.0f);
+        norm_case(width[i], gr_bh_tiles_of(width[i]), false, false, 3.0f);
+        norm_case(width[i], gr_bh_tiles_of(width[i]) + 1, true, false, 3.0f);
+        norm_case(width[i], gr_bh_tiles_of(width[i]), i % 2 == 0, true, 3.0f);
     }
     norm_case(48, 2, false, false, 5e-3f);     /* epsilon counts */
     norm_case(32 * 35, 35, true, false, 3.0f); /* statistics in two column tiles */
@@ -130,14 +98,14 @@ static void norms_take_statistics_over_tiles(void **state)
 static void far_case(int d, float mean, double bound)
 {
     const size_t n = (size_t)ROWS * (size_t)d, last = n - (size_t)d;
-    float *x = uniform(n, 1.7320508f), *got = malloc(n * sizeof *got);
+    float *x = bh_layer_uniform(n, 1.7320508f), *got = malloc(n * sizeof *got);
     double *want = malloc(n * sizeof *want);
     for (size_t i = 0; i < n; i++) {
         const bool constant = i < (size_t)d || i >= last;
         x[i] = mean + (constant ? 0.3f : x[i]);
     }
     norm_rows(want, x, d, NULL, NULL, false, 1e-5);
-    norm_run(d, tiles_of(d), NULL, NULL, false, x, got);
+    norm_run(d, gr_bh_tiles_of(d), NULL, NULL, false, x, got);
     for (size_t i = 0; i < n; i++) {
         if ((d == 1 || i < (size_t)d || i >= last) && got[i] != 0.0f) {
             fail_msg("a constant row of width %d, mean %g: %g", d, (double)mean, (double)got[i]);
@@ -147,7 +115,7 @@ static void far_case(int d, float mean, double bound)
     if (d > 1) {
         char what[60];
         snprintf(what, sizeof what, "norm about a mean of %g", (double)mean);
-        near(what, d, got, want, n, bound);
+        bh_layer_near(what, d, got, want, n, bound);
     }
     free(x);
     free(got);
@@ -205,8 +173,8 @@ static void norms_of_folded_rows_in_groups(void **state)
 {
     (void)state;
     enum { GROUPS = 2, FOLD = 2, PART = 80, WIDTH = 96, TOKENS = 32 };
-    float *scale = uniform(FOLD * PART, 0.4f), *shift = uniform(FOLD * PART, 0.4f);
-    float *x = uniform(GROUPS * FOLD * TOKENS * WIDTH, 2.0f), got[GROUPS * FOLD * TOKENS * WIDTH];
+    float *scale = bh_layer_uniform(FOLD * PART, 0.4f), *shift = bh_layer_uniform(FOLD * PART, 0.4f);
+    float *x = bh_layer_uniform(GROUPS * FOLD * TOKENS * WIDTH, 2.0f), got[GROUPS * FOLD * TOKENS * WIDTH];
     double want[GROUPS * FOLD * TOKENS * PART];
     float cut[GROUPS * FOLD * TOKENS * PART];
     for (int i = 0; i < GROUPS * FOLD * TOKENS * WIDTH; i++) {
@@ -231,7 +199,7 @@ static void norms_of_folded_rows_in_groups(void **state)
             }
         }
     }
-    near("folded norm", PART, cut, want, sizeof want / sizeof *want, 4e-3);
+    bh_layer_near("folded norm", PART, cut, want, sizeof want / sizeof *want, 4e-3);
     free(scale);
     free(shift);
     free(x);
@@ -241,7 +209,8 @@ static void norms_of_folded_rows_in_groups(void **state)
 static void heads_norm(bool rms)
 {
     enum { HEADS = 3, DIM = 50, WIDTH = 64 };
-    float *scale = uniform(WIDTH, 0.4f), *shift = uniform(WIDTH, 0.4f), *x = uniform(64 * HEADS * WIDTH, 2.0f);
+    float *scale = bh_layer_uniform(WIDTH, 0.4f), *shift = bh_layer_uniform(WIDTH, 0.4f),
+          *x = bh_layer_uniform(64 * HEADS * WIDTH, 2.0f);
     float got[64 * HEADS * WIDTH], cut[64 * HEADS * DIM];
     double want[64 * HEADS * DIM];
     for (int i = 0; i < 64 * HEADS * WIDTH; i++) {
@@ -269,7 +238,7 @@ static void heads_norm(bool rms)
             cut[h * DIM + i] = got[h * WIDTH + i];
         }
     }
-    near("norm of heads", DIM, cut, want, sizeof want / sizeof *want, 4e-3);
+    bh_layer_near("norm of heads", DIM, cut, want, sizeof want / sizeof *want, 4e-3);
     free(scale);
     free(shift);
     free(x);

@@ -1,82 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_bh_place.c: where the builder puts what several tiles share: rectangles of destinations, bytes of equal streams, the ring. */
+#include "bh_builds.h"
 #include "gr_test.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/blackhole/bh_build.h"
 #include "device/blackhole/chip.h"
 
-#define XY(x, y) ((uint32_t)(x) | (uint32_t)(y) << 6)
 enum { BF16_TILE = 2048 };
-
-static const uint32_t two_xy[] = {XY(7, 2), XY(10, 2)};
-static const struct gr_bh_grid two = {.tiles = 2, .xy = two_xy, .xy0 = XY(7, 2), .xy1 = XY(10, 2)};
-
-static struct gr_bh_build *make_for(const struct gr_bh_grid *grid)
-{
-    struct gr_err err;
-    struct gr_bh_build *b;
-    const struct gr_bh_build_cfg cfg = {.grid = grid, .weights = GR_BH_BFP8, .weight_phases = 3};
-    assert_int_equal(gr_bh_build_new(&cfg, &b, &err), GR_OK);
-    return b;
-}
-
-static const struct gr_bh_program *finished(struct gr_bh_build *b)
-{
-    struct gr_err err = {.msg = ""};
-    const struct gr_bh_program *p = NULL;
-    if (gr_bh_build_finish(b, &p, &err) != GR_OK) {
-        fail_msg("%s", err.msg);
-    }
-    return p;
-}
-
-/* Ends the build: it must fail, with `words` in the message. */
-static void refused(struct gr_bh_build *b, const char *words)
-{
-    struct gr_err err = {.msg = ""};
-    const struct gr_bh_program *p;
-    assert_int_equal(gr_bh_build_finish(b, &p, &err), GR_ERR_DEVICE);
-    if (strstr(err.msg, words) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", words, err.msg);
-    }
-    gr_bh_build_free(b);
-}
-
-/* An operation of one output tile on every tile; reads one MODULATE piece of `stream` with column number `mark`, unless stream < 0. */
-static const float vector[64 * 64];
-static struct gr_bh_piece piece_of(int mark)
-{
-    return (struct gr_bh_piece){.kind = GR_BH_PIECE_MODULATE,
-                                .col = mark,
-                                .scale = vector,
-                                .shift = vector,
-                                .n = (int)(sizeof vector / sizeof *vector)};
-}
-static struct gr_bh_op *operation(struct gr_bh_build *b, int tiles, int stream, int mark, uint32_t out)
-{
-    struct gr_bh_op *o = gr_bh_emit(b);
-    for (int t = 0; t < tiles; t++) {
-        o[t].mt = o[t].nt = o[t].nseg = 1;
-        o[t].out = out;
-        if (stream >= 0) {
-            o[t].stream = (uint16_t)stream;
-            o[t].chunk = gr_bh_piece_add(b, t, stream, piece_of(mark + t));
-        }
-    }
-    return o;
-}
 
 /* Tiles of the rectangles of a run, by number. */
 static void check_run(const struct gr_bh_grid *g, int tile, int first, int tiles, bool self, int rectangles)
 {
-    struct gr_bh_build *b = make_for(g);
-    struct gr_bh_op *op = operation(b, g->tiles, -1, 0, 0);
+    struct gr_bh_build *b = bh_build_for(g);
+    struct gr_bh_op *op = bh_build_operation(b, g->tiles, -1, 0, 0);
     op[tile].dest = gr_bh_dest_run(b, tile, first, tiles, self, &op[tile].dests);
-    const struct gr_bh_program *p = finished(b);
+    const struct gr_bh_program *p = bh_build_finished(b);
     const struct gr_bh_head *h = p->list[tile];
     const struct gr_bh_op *o = (const struct gr_bh_op *)(h + 1);
     const struct gr_bh_dest *d = (const struct gr_bh_dest *)(o + h->ops) + o->dest;
@@ -127,18 +68,18 @@ static void a_stream_that_begins_another_has_its_bytes(void **state)
         xy[i] = XY(1 + i % 5, 2 + i / 5);
     }
     const struct gr_bh_grid g = {.tiles = 10, .xy = xy, .xy0 = XY(1, 2), .xy1 = XY(5, 3)};
-    struct gr_bh_build *b = make_for(&g);
+    struct gr_bh_build *b = bh_build_for(&g);
     for (int k = 0; k < 3;
          k++) { /* tile t: pieces t % 3, t % 3 + 1, ...: tiles 3 to 8 as 0 to 2, shorter; 9 ends differently */
         struct gr_bh_op *o = gr_bh_emit(b);
         for (int t = 0; t < 10; t++) {
             if (k == 0 || t < 3 || t == 9) {
                 o[t].mt = o[t].nt = o[t].nseg = 1;
-                o[t].chunk = gr_bh_piece_add(b, t, 0, piece_of(t % 3 + k + (t == 9 && k == 2)));
+                o[t].chunk = gr_bh_piece_add(b, t, 0, bh_piece_of(t % 3 + k + (t == 9 && k == 2)));
             }
         }
     }
-    const struct gr_bh_program *p = finished(b);
+    const struct gr_bh_program *p = bh_build_finished(b);
     for (int t = 0; t < 10; t++) {
         const struct gr_bh_stream_plan *s = &p->plan[t * GR_BH_STREAMS];
         const struct gr_bh_stream *dram = &((const struct gr_bh_head *)p->list[t])->stream[0];
@@ -157,15 +98,15 @@ static void less_of_a_ring_is_taken_when_it_may_be(void **state)
     struct gr_err err;
     for (int room = 1; room <= 5; room += 2) { /* tiles; a chunk has two */
         struct gr_bh_build *b;
-        const struct gr_bh_build_cfg cfg = {.grid = &two, .weights = GR_BH_BFP8, .ring_fits = true};
+        const struct gr_bh_build_cfg cfg = {.grid = &bh_two, .weights = GR_BH_BFP8, .ring_fits = true};
         gr_test_ok(gr_bh_build_new(&cfg, &b, &err), &err);
         const int fit = (int)((GR_BH_L1_END - GR_BH_PROGRAM - 1024) / BF16_TILE);
-        operation(b, 2, 0, 0, gr_bh_alloc(b, "most", fit - room, 1, GR_BH_BF16).addr);
+        bh_build_operation(b, 2, 0, 0, gr_bh_alloc(b, "most", fit - room, 1, GR_BH_BF16).addr);
         if (room == 1) {
-            refused(b, "a ring of 4096 bytes");
+            bh_build_refused(b, "a ring of 4096 bytes");
             continue;
         }
-        const struct gr_bh_head *h = finished(b)->list[0];
+        const struct gr_bh_head *h = bh_build_finished(b)->list[0];
         assert_true(room == 5 ? h->ring_bytes == 4 * BF16_TILE
                               : h->ring_bytes >= 3 * BF16_TILE && h->ring_bytes < 4 * BF16_TILE);
         gr_bh_build_free(b);

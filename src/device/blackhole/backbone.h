@@ -85,9 +85,6 @@ void gr_bh_emit_connector(struct gr_bh_backbone *p, const struct gr_bh_tiles *gr
                           struct gr_bh_buf stats);
 void gr_bh_emit_llm(struct gr_bh_backbone *p);
 
-static inline int gr_bh_tiles_of(int n) { return (n + 31) / 32; }
-/* y = x W + b over the whole of W, from stream 0. The caller fills in the rest. */
-struct gr_bh_linear gr_bh_whole(const struct gr_bh_matrix *w, struct gr_bh_buf in, struct gr_bh_buf out);
 /* What row groups read alike has a stream of its own, in which only what a step of the action head reads once comes behind it: so most tiles of a
  * group begin, and end, as those of another do, and share its bytes. */
 enum { GR_BH_STREAM_WEIGHTS, GR_BH_STREAM_GROUPS };

@@ -16,16 +16,6 @@ enum { HALF_TILE = 16 };
 
 /* ---- what the parts share ---- */
 
-struct gr_bh_linear gr_bh_whole(const struct gr_bh_matrix *w, struct gr_bh_buf in, struct gr_bh_buf out)
-{
-    return (struct gr_bh_linear){.w = w,
-                                 .in = in,
-                                 .k1 = gr_bh_tiles_of(w->k),
-                                 .n1 = gr_bh_tiles_of(w->n),
-                                 .out = out,
-                                 .stream = GR_BH_STREAM_WEIGHTS};
-}
-
 void gr_bh_emit_barrier(struct gr_bh_build *b)
 {
     struct gr_bh_op *op = gr_bh_emit(b);

@@ -35,7 +35,7 @@ static bool wraps(const struct gr_bh_heads *h, int window)
 struct gr_bh_heads gr_bh_heads_of(int heads, int head_dim)
 {
     struct gr_bh_heads h = {
-        .heads = heads, .head_dim = head_dim, .columns = (heads * head_dim + 31) / 32, .whole = head_dim % 32 == 0};
+        .heads = heads, .head_dim = head_dim, .columns = gr_bh_tiles_of(heads * head_dim), .whole = head_dim % 32 == 0};
     for (int c = 0; c < h.columns; c++) {
         const struct gr_bh_span s = gr_bh_heads_span(&h, c);
         h.each = most(h.each, s.head1 - s.head0 + 1);

@@ -37,6 +37,9 @@ struct gr_bh_io {
     uint32_t after; /* outputs and taps: operations (loops unrolled) that must be complete */
 };
 
+/* Tiles that n rows or columns need. */
+static inline int gr_bh_tiles_of(int n) { return (n + 31) / 32; }
+
 struct gr_bh_build; /* opaque; bh_build.c */
 
 struct gr_bh_build_cfg {

@@ -32,7 +32,7 @@ struct gr_bh_buf gr_bh_norm_scratch(struct gr_bh_build *b, int mt)
 
 struct gr_bh_buf gr_bh_norm_stats_alloc(struct gr_bh_build *b, int mt, int columns, bool rms)
 {
-    return gr_bh_alloc(b, "norm statistics", rms ? mt : 2 * mt, (columns + 31) / 32, GR_BH_FP32);
+    return gr_bh_alloc(b, "norm statistics", rms ? mt : 2 * mt, gr_bh_tiles_of(columns), GR_BH_FP32);
 }
 
 void gr_bh_emit_norm_stats(struct gr_bh_build *b, const struct gr_bh_tiles *t, struct gr_bh_buf stats, int columns)
@@ -53,7 +53,7 @@ static int fold_of(const struct gr_bh_norm *n) { return n->fold > 1 ? n->fold : 
 static int width_of(const struct gr_bh_norm *n) { return n->width > 0 ? n->width : n->d / fold_of(n); }
 static int columns_of(const struct gr_bh_norm *n)
 {
-    return n->columns > 0 ? n->columns : (n->d / fold_of(n) + 31) / 32;
+    return n->columns > 0 ? n->columns : gr_bh_tiles_of(n->d / fold_of(n));
 }
 static int share_of(const struct gr_bh_norm *n) { return n->share > 0 ? n->share : columns_of(n); }
 /* Row tiles of statistics. */
@@ -216,7 +216,7 @@ static struct gr_bh_segment summed(struct gr_bh_buf ones, const struct gr_bh_nor
     return s;
 }
 /* Row tiles that hold the rows of all that share statistics. */
-static uint32_t senders(const struct gr_bh_norm *n) { return (uint32_t)(share_of(n) + 31) / 32; }
+static uint32_t senders(const struct gr_bh_norm *n) { return (uint32_t)gr_bh_tiles_of(share_of(n)); }
 static uint32_t squares_at(const struct gr_bh_norm *n)
 {
     return n->stats.addr + (n->rms ? 0 : n->stats.mt / 2u * n->stats.m_stride);

@@ -15,8 +15,6 @@
 
 enum { WEIGHTS, STEPS }; /* streams */
 
-static int tiles_of(int n) { return (n + 31) / 32; }
-
 /* ---- once a request ---- */
 
 static void barrier(struct gr_bh_denoise_plan *p)
@@ -25,13 +23,6 @@ static void barrier(struct gr_bh_denoise_plan *p)
     for (int g = 0; g < gr_bh_build_config(p->b)->grid->tiles; g++) {
         op[g].flags = GR_BH_OP_BARRIER;
     }
-}
-
-/* y = x W + b over the whole of W: its columns on their tiles. The caller fills in the rest. */
-static struct gr_bh_linear whole(const struct gr_bh_matrix *w, struct gr_bh_buf in, struct gr_bh_buf out)
-{
-    return (struct gr_bh_linear){
-        .w = w, .in = in, .k1 = tiles_of(w->k), .n1 = tiles_of(w->n), .out = out, .stream = WEIGHTS};
 }
 
 static void emit(struct gr_bh_denoise_plan *p, struct gr_bh_linear l) { gr_bh_emit_linear(p->b, &p->t, &l); }
@@ -58,12 +49,12 @@ static void cross_keys_values(struct gr_bh_denoise_plan *p, const struct gr_bh_c
             if (!w->cross || w->text != (c == &p->text)) {
                 continue;
             }
-            struct gr_bh_linear k = whole(&w->k, c->vl, part_of(c->k, at, p->heads.window));
+            struct gr_bh_linear k = gr_bh_whole(&w->k, c->vl, part_of(c->k, at, p->heads.window));
             k.heads = &p->heads;
             k.back = 1; /* nothing here needs what was computed just before */
             k.out_i = (uint32_t)(c->each * p->heads.window) * c->k.n_stride;
             emit(p, k);
-            struct gr_bh_linear v = whole(&w->v, c->vl, part_of(c->v, at++, 1));
+            struct gr_bh_linear v = gr_bh_whole(&w->v, c->vl, part_of(c->v, at++, 1));
             v.out_i = (uint32_t)c->each * c->v.n_stride;
             v.back = 1;
             emit(p, v);
@@ -76,13 +67,13 @@ static void cross_keys_values(struct gr_bh_denoise_plan *p, const struct gr_bh_c
 /* base = state features in row 0, position rows below. */
 static void state_and_positions(struct gr_bh_denoise_plan *p)
 {
-    struct gr_bh_linear l = whole(&p->w->state1, p->state, p->state_hidden);
+    struct gr_bh_linear l = gr_bh_whole(&p->w->state1, p->state, p->state_hidden);
     l.bias_rows = p->row0;
     l.function = GR_BH_RELU;
     l.gather = l.barrier = true;
     emit(p, l);
-    emit(p, whole(&p->w->position, p->unit, p->base));
-    l = whole(&p->w->state2, p->state_hidden, p->base);
+    emit(p, gr_bh_whole(&p->w->position, p->unit, p->base));
+    l = gr_bh_whole(&p->w->state2, p->state_hidden, p->base);
     l.bias_rows = p->row0;
     l.accumulate = true;
     emit(p, l);
@@ -126,7 +117,7 @@ static struct gr_bh_op *own_sum(struct gr_bh_denoise_plan *p, int columns, struc
 /* Clean copy of the actions on every tile. */
 static void gather_actions(struct gr_bh_denoise_plan *p)
 {
-    const int columns = tiles_of(p->w->d.dit.max_action), tiles = gr_bh_build_config(p->b)->grid->tiles;
+    const int columns = gr_bh_tiles_of(p->w->d.dit.max_action), tiles = gr_bh_build_config(p->b)->grid->tiles;
     struct gr_bh_op *op = gr_bh_emit(p->b);
     for (int g = 0; g < tiles; g++) {
         op[g].flags = GR_BH_OP_BARRIER;
@@ -156,17 +147,17 @@ static void encode_actions(struct gr_bh_denoise_plan *p, int step)
 {
     const int D = p->w->d.dit.width;
     gather_actions(p);
-    struct gr_bh_linear l = whole(&p->w->action1, p->actions, p->h);
+    struct gr_bh_linear l = gr_bh_whole(&p->w->action1, p->actions, p->h);
     l.bias_rows = p->biased;
     l.gather = l.barrier = true;
     emit(p, l);
-    l = whole(&p->w->action2[step], p->h, p->ff[0]);
+    l = gr_bh_whole(&p->w->action2[step], p->h, p->ff[0]);
     l.bias_rows = p->biased;
     l.function = GR_BH_SILU;
     l.gather = l.barrier = true;
     l.stream = STEPS; /* the bias differs; the matrix is small enough to come along */
     emit(p, l);
-    l = whole(&p->w->action3, p->ff[0], p->part);
+    l = gr_bh_whole(&p->w->action3, p->ff[0], p->part);
     l.bias_rows = p->biased;
     emit(p, l);
     tap(p, "action_features", step, p->part, GR_BH_COLUMNS, 1, p->rows - 1, D);
@@ -197,7 +188,7 @@ static void attention(struct gr_bh_denoise_plan *p, const struct gr_bh_block_wei
                                 .mask = p->self_mask,
                                 .scratch = p->attention,
                                 .out = p->h};
-    struct gr_bh_linear l = whole(&w->q, p->h, p->q);
+    struct gr_bh_linear l = gr_bh_whole(&w->q, p->h, p->q);
     l.heads = &p->heads;
     l.function = GR_BH_SCALE;
     l.arg = 1.0f / sqrtf((float)p->heads.head_dim);
@@ -211,11 +202,11 @@ static void attention(struct gr_bh_denoise_plan *p, const struct gr_bh_block_wei
         a.v_i = (uint32_t)c->each * c->v.n_stride;
         a.mask = c->mask;
     } else {
-        l = whole(&w->k, p->h, p->k);
+        l = gr_bh_whole(&w->k, p->h, p->k);
         l.heads = &p->heads;
         l.back = 1; /* not the queries */
         emit(p, l);
-        l = whole(&w->v, p->h, p->v);
+        l = gr_bh_whole(&w->v, p->h, p->v);
         l.back = 2;
         l.barrier = true;
         emit(p, l);
@@ -226,8 +217,8 @@ static void attention(struct gr_bh_denoise_plan *p, const struct gr_bh_block_wei
 /* Part i of the hidden columns of the MLP, as many as there are columns of x, gathered in the buffer of its turn. */
 static void mlp_hidden(struct gr_bh_denoise_plan *p, const struct gr_bh_block_weights *w, int i)
 {
-    const int all = tiles_of(w->ff1.n);
-    struct gr_bh_linear l = whole(&w->ff1, p->h, p->ff[i & 1]);
+    const int all = gr_bh_tiles_of(w->ff1.n);
+    struct gr_bh_linear l = gr_bh_whole(&w->ff1, p->h, p->ff[i & 1]);
     l.n0 = i * p->columns;
     l.n1 = l.n0 + p->columns < all ? l.n0 + p->columns : all;
     l.function = GR_BH_GELU;
@@ -239,8 +230,8 @@ static void mlp_hidden(struct gr_bh_denoise_plan *p, const struct gr_bh_block_we
 /* x += its product. again: the buffer will be filled once more, by others too, so everybody must have read it. */
 static void mlp_add(struct gr_bh_denoise_plan *p, const struct gr_bh_block_weights *w, int i, bool last, bool again)
 {
-    const int all = tiles_of(w->ff1.n);
-    struct gr_bh_linear l = whole(&w->ff2, p->ff[i & 1], p->x);
+    const int all = gr_bh_tiles_of(w->ff1.n);
+    struct gr_bh_linear l = gr_bh_whole(&w->ff2, p->ff[i & 1], p->x);
     l.k0 = i * p->columns;
     l.k1 = l.k0 + p->columns < all ? l.k0 + p->columns : all;
     l.accumulate = true;
@@ -252,7 +243,7 @@ static void mlp_add(struct gr_bh_denoise_plan *p, const struct gr_bh_block_weigh
 /* x += W2 gelu(W1 h + b1) + b2 in parts: each is computed while the one before is on its way to the other tiles. */
 static void mlp(struct gr_bh_denoise_plan *p, const struct gr_bh_block_weights *w)
 {
-    const int parts = (tiles_of(w->ff1.n) + p->columns - 1) / p->columns;
+    const int parts = (gr_bh_tiles_of(w->ff1.n) + p->columns - 1) / p->columns;
     mlp_hidden(p, w, 0);
     for (int i = 0; i < parts; i++) {
         if (i + 1 < parts) {
@@ -273,7 +264,7 @@ static void blocks(struct gr_bh_denoise_plan *p, int step)
             const struct gr_bh_block_weights *w = &p->w->block[layer];
             norm(p, GR_DIT_EPS, layer, step);
             attention(p, w, !w->cross ? 0 : w->text ? text++ : image++);
-            struct gr_bh_linear l = whole(&w->out, p->h, p->x);
+            struct gr_bh_linear l = gr_bh_whole(&w->out, p->h, p->x);
             l.accumulate = true;
             emit(p, l);
             norm(p, GR_DIT_EPS, -1, step);
@@ -291,17 +282,17 @@ static void decode_velocity(struct gr_bh_denoise_plan *p, int step)
 {
     const struct gr_dims *d = &p->w->d;
     norm(p, GR_DIT_OUT_EPS, d->dit.layers, step);
-    struct gr_bh_linear l = whole(&p->w->proj_out2, p->h, p->y);
+    struct gr_bh_linear l = gr_bh_whole(&p->w->proj_out2, p->h, p->y);
     l.gather = l.barrier = true;
     emit(p, l);
     tap(p, "dit.out", step, p->y, GR_BH_EVERYWHERE, 0, p->rows, d->dit.out);
-    l = whole(&p->w->decoder1, p->y, p->hidden);
+    l = gr_bh_whole(&p->w->decoder1, p->y, p->hidden);
     l.function = GR_BH_RELU;
     l.gather = l.barrier = true;
     emit(p, l);
-    emit(p, whole(&p->w->decoder2, p->hidden, p->part));
+    emit(p, gr_bh_whole(&p->w->decoder2, p->hidden, p->part));
     tap(p, "velocity", step, p->part, GR_BH_COLUMNS, 1, d->dit.horizon, d->dit.max_action);
-    const int columns = tiles_of(d->dit.max_action);
+    const int columns = gr_bh_tiles_of(d->dit.max_action);
     struct gr_bh_op *op = own_sum(p, columns, p->action, &p->part, 1);
     const float dt = 1.0f / (float)d->dit.steps;
     for (int g = 0; g < columns; g++) {
@@ -355,12 +346,12 @@ struct gr_bh_denoise_plan *gr_bh_denoise_plan_new(struct gr_bh_build *b, const s
                                      .w = d->w,
                                      .heads = gr_bh_heads_of(dims->dit.heads, dims->dit.head_dim),
                                      .rows = dims->dit.horizon + 1,
-                                     .mt = tiles_of(dims->dit.horizon + 1),
-                                     .columns = tiles_of(dims->dit.width),
+                                     .mt = gr_bh_tiles_of(dims->dit.horizon + 1),
+                                     .columns = gr_bh_tiles_of(dims->dit.width),
                                      .text = {.name = "vl_text", .mask_name = "text_mask"},
                                      .image = {.name = "vl_image", .mask_name = "image_mask"}};
     const int tiles = gr_bh_build_config(b)->grid->tiles;
-    if (p->columns > tiles || tiles_of(dims->dit.max_action) > tiles) {
+    if (p->columns > tiles || gr_bh_tiles_of(dims->dit.max_action) > tiles) {
         gr_bh_build_fail(b, "rows of width %d and actions of width %d on %d tiles", dims->dit.width,
                          dims->dit.max_action, tiles);
     } else if (choose_blocks(p)) {

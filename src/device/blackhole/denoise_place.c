@@ -8,8 +8,6 @@
 
 #define MASKED (-1e4f)
 
-static int tiles_of(int n) { return (n + 31) / 32; }
-
 /* ---- constants ---- */
 
 static float row0_value(void *user, int r, int c)
@@ -49,12 +47,12 @@ void gr_bh_denoise_inputs(struct gr_bh_denoise_plan *p)
     const struct gr_dims *d = &p->w->d;
     p->row0 = gr_bh_constant(p->b, "row 0", GR_BH_BF16, row0_value, NULL);
     p->action = gr_bh_alloc(p->b, "actions", p->mt, 1, GR_BH_FP32);
-    p->state = gr_bh_alloc(p->b, "state", 1, tiles_of(d->dit.max_state), GR_BH_BF16);
+    p->state = gr_bh_alloc(p->b, "state", 1, gr_bh_tiles_of(d->dit.max_state), GR_BH_BF16);
     input(p, "noise", p->action, GR_BH_COLUMNS, 1, d->dit.horizon, d->dit.max_action);
     input(p, "state", p->state, GR_BH_EVERYWHERE, 0, 1, d->dit.max_state);
     for (int i = 0; i < 2; i++) {
         struct gr_bh_cross *c = i == 0 ? &p->text : &p->image;
-        const int keys = tiles_of(c->rows);
+        const int keys = gr_bh_tiles_of(c->rows);
         if (gr_bh_cross_used(c)) {
             c->mask = gr_bh_alloc(p->b, c->mask_name, 1, keys, GR_BH_BF16);
             input(p, c->mask_name, c->mask, GR_BH_EVERYWHERE, 0, 1, 32 * keys);
@@ -64,7 +62,7 @@ void gr_bh_denoise_inputs(struct gr_bh_denoise_plan *p)
 
 static void keys_values_buffers(struct gr_bh_denoise_plan *p, struct gr_bh_cross *c)
 {
-    const int keys = tiles_of(c->rows), blocks = c->each * p->rounds;
+    const int keys = gr_bh_tiles_of(c->rows), blocks = c->each * p->rounds;
     if (gr_bh_cross_used(c)) {
         c->k = gr_bh_alloc(p->b, "keys of the cross blocks", keys, blocks * p->heads.window, GR_BH_BF16);
         c->v = gr_bh_alloc(p->b, "values of the cross blocks", keys, blocks, GR_BH_BF16);
@@ -75,7 +73,7 @@ static void vl_buffer(struct gr_bh_denoise_plan *p, struct gr_bh_cross *c)
 {
     const int hidden = p->w->d.llm.hidden;
     if (gr_bh_cross_used(c)) {
-        c->vl = gr_bh_alloc(p->b, c->name, tiles_of(c->rows), tiles_of(hidden), GR_BH_BF16);
+        c->vl = gr_bh_alloc(p->b, c->name, gr_bh_tiles_of(c->rows), gr_bh_tiles_of(hidden), GR_BH_BF16);
         if (!p->cfg.vl_computed) {
             input(p, c->name, c->vl, GR_BH_EVERYWHERE, 0, c->rows, hidden);
         }
@@ -113,12 +111,12 @@ static void lasting_buffers(struct gr_bh_denoise_plan *p, uint32_t below)
     gr_bh_heads_alloc(p->b, &p->heads);
     p->biased = gr_bh_alloc(p->b, "bias rows", p->mt, 1, GR_BH_BF16);
     p->kept = gr_bh_alloc(p->b, "action rows", p->mt, 1, GR_BH_BF16);
-    p->unit = gr_bh_alloc(p->b, "unit rows", p->mt, tiles_of(d->dit.horizon), GR_BH_BF16);
+    p->unit = gr_bh_alloc(p->b, "unit rows", p->mt, gr_bh_tiles_of(d->dit.horizon), GR_BH_BF16);
     p->self_mask = gr_bh_alloc(p->b, "self mask", 1, p->mt, GR_BH_BF16);
     p->x = gr_bh_alloc(p->b, "rows", p->mt, 1, GR_BH_FP32);
     p->base = gr_bh_alloc(p->b, "state and positions", p->mt, 1, GR_BH_FP32);
     p->part = gr_bh_alloc(p->b, "action features", p->mt, 1, GR_BH_FP32);
-    p->actions = gr_bh_alloc(p->b, "gathered actions", p->mt, tiles_of(d->dit.max_action), GR_BH_BF16);
+    p->actions = gr_bh_alloc(p->b, "gathered actions", p->mt, gr_bh_tiles_of(d->dit.max_action), GR_BH_BF16);
     p->stats = gr_bh_norm_stats_alloc(p->b, p->mt, p->columns, false);
     cross_buffers(p, below);
 }
@@ -137,7 +135,7 @@ void gr_bh_denoise_constants(struct gr_bh_denoise_plan *p)
 static void overlaid_buffers(struct gr_bh_denoise_plan *p)
 {
     const struct gr_dims *d = &p->w->d;
-    const int hidden = tiles_of(d->dit.hidden);
+    const int hidden = gr_bh_tiles_of(d->dit.hidden);
     const uint32_t lasting = gr_bh_l1_mark(p->b);
     p->state_hidden = gr_bh_alloc(p->b, "hidden state", 1, hidden, GR_BH_BF16);
     gr_bh_l1_release(p->b, lasting);
@@ -151,11 +149,11 @@ static void overlaid_buffers(struct gr_bh_denoise_plan *p)
     p->k = gr_bh_alloc(p->b, "keys", p->mt, p->heads.window, GR_BH_BF16);
     p->v = gr_bh_alloc(p->b, "values", p->mt, 1, GR_BH_BF16);
     int keys = p->mt;
-    keys = tiles_of(p->text.rows) > keys ? tiles_of(p->text.rows) : keys;
-    keys = tiles_of(p->image.rows) > keys ? tiles_of(p->image.rows) : keys;
+    keys = gr_bh_tiles_of(p->text.rows) > keys ? gr_bh_tiles_of(p->text.rows) : keys;
+    keys = gr_bh_tiles_of(p->image.rows) > keys ? gr_bh_tiles_of(p->image.rows) : keys;
     p->attention = gr_bh_attention_scratch_new(p->b, &p->heads, p->mt, keys, 0);
     gr_bh_l1_release(p->b, gathered);
-    p->y = gr_bh_alloc(p->b, "decoder input", p->mt, tiles_of(d->dit.out), GR_BH_BF16);
+    p->y = gr_bh_alloc(p->b, "decoder input", p->mt, gr_bh_tiles_of(d->dit.out), GR_BH_BF16);
     p->hidden = gr_bh_alloc(p->b, "decoder hidden", p->mt, hidden, GR_BH_BF16);
     gr_bh_l1_release(p->b, gathered);
 }

@@ -207,3 +207,8 @@ void gr_bh_emit_linear(struct gr_bh_build *b, const struct gr_bh_tiles *t, const
         }
     }
 }
+
+struct gr_bh_linear gr_bh_whole(const struct gr_bh_matrix *w, struct gr_bh_buf in, struct gr_bh_buf out)
+{
+    return (struct gr_bh_linear){.w = w, .in = in, .k1 = gr_bh_tiles_of(w->k), .n1 = gr_bh_tiles_of(w->n), .out = out};
+}

@@ -61,6 +61,8 @@ struct gr_bh_linear {
     uint32_t out_i; /* stride of out by loop index */
 };
 void gr_bh_emit_linear(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct gr_bh_linear *l);
+/* y = x W + b over the whole of W, its columns on their tiles, from stream 0. The caller fills in the rest. */
+struct gr_bh_linear gr_bh_whole(const struct gr_bh_matrix *w, struct gr_bh_buf in, struct gr_bh_buf out);
 
 /* h = norm(x), optionally modulated, gathered on every tile: x own columns fp32 [mt, 1] of width d, zero in columns beyond it. Two barriers.
  * Not rms: at most 64 column tiles share statistics. x - mean has the 10 significand bits of x that the FPU reads; the variance of what these
