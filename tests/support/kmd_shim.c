@@ -14,7 +14,7 @@
  *
  * Memory of the chip is a file NODE.mem beside the node, made at the first open, so that it lives as long as the folder: tests look into it after the
  * process has ended. A window is a mapping of the part it is aimed at. A rectangle's window is a scratch page: words that changed there are
- * copied to its tiles when it is aimed elsewhere, freed or closed. Locks are locks of the node's file. */
+ * copied to its tiles when any window is aimed, freed or closed. Locks are locks of the node's file. */
 #undef _FILE_OFFSET_BITS /* both names of each function are defined below; with it they would be one */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -253,9 +253,18 @@ static void spread(struct file *f, struct window *w)
         }
         if (end > i) {
             spread_run(f, w, pages, n, i, end);
+            memset(w->scratch + i, SCRATCH_FILL, 4 * (size_t)(end - i));
         }
     }
-    w->multicast = false;
+}
+
+static void spread_all(struct file *f)
+{
+    for (uint32_t i = 0; i < WINDOWS; i++) {
+        if (f->windows[i].taken && f->windows[i].map != NULL) {
+            spread(f, &f->windows[i]);
+        }
+    }
 }
 
 static int aim(struct file *f, const struct gr_kmd_aim_window *a)
@@ -267,7 +276,8 @@ static int aim(struct file *f, const struct gr_kmd_aim_window *a)
         errno = EINVAL;
         return -1;
     }
-    spread(f, w);
+    spread_all(f);
+    w->multicast = false;
     w->at = *a;
     uint64_t off;
     const bool dram = a->x1 == 17 || a->x1 == 18;
@@ -398,15 +408,6 @@ static int serve(struct file *f, int fd, unsigned long request, void *arg)
     default:
         errno = EINVAL;
         return -1;
-    }
-}
-
-static void spread_all(struct file *f)
-{
-    for (uint32_t i = 0; i < WINDOWS; i++) {
-        if (f->windows[i].taken && f->windows[i].map != NULL) {
-            spread(f, &f->windows[i]);
-        }
     }
 }
 

@@ -220,6 +220,28 @@ static void a_rectangle_reaches_its_tiles_and_no_others(void **state)
     gr_chip_close(chip);
 }
 
+/* Bulk data and single words go through two windows: what is written later counts. */
+static void a_word_after_a_block_stays(void **state)
+{
+    (void)state;
+    const struct gr_chip_rect all = {1, 2, 14, 11};
+    static uint32_t block[WORDS], back[WORDS];
+    struct gr_err err;
+    struct gr_chip *chip = opened("");
+    fill(block, 77);
+    uint32_t word = 1, got = 0;
+    gr_test_ok(gr_chip_write(chip, 3, 4, 0x2004, &word, sizeof word, &err), &err);
+    gr_test_ok(gr_chip_multicast(chip, all, 0x2000, block, sizeof block, &err), &err);
+    word = 2;
+    gr_test_ok(gr_chip_write(chip, 3, 4, 0x2004, &word, sizeof word, &err), &err);
+    gr_test_ok(gr_chip_read(chip, 3, 4, 0x2004, &got, sizeof got, &err), &err);
+    assert_int_equal(got, 2);
+    block[1] = 2;
+    gr_test_ok(gr_chip_read(chip, 3, 4, 0x2000, back, sizeof back, &err), &err);
+    assert_memory_equal(back, block, sizeof back);
+    gr_chip_close(chip);
+}
+
 static void tiles_beyond_the_harvested_columns_are_refused(void **state)
 {
     (void)state;
@@ -468,6 +490,7 @@ int main(void)
         cmocka_unit_test(every_tile_has_memory_of_its_own),
         cmocka_unit_test(bytes_that_are_no_whole_words_leave_their_neighbours_alone),
         cmocka_unit_test(a_rectangle_reaches_its_tiles_and_no_others),
+        cmocka_unit_test(a_word_after_a_block_stays),
         cmocka_unit_test(tiles_beyond_the_harvested_columns_are_refused),
         cmocka_unit_test(dram_channels_are_apart),
         cmocka_unit_test(small_windows_do_when_there_are_no_large_ones),

@@ -27,13 +27,15 @@
 enum { PCI_VENDOR = 0x1E52, PCI_BLACKHOLE = 0xB140, PCI_WORMHOLE = 0x401E };
 enum { INTERFACE = 2, LOCK_INDEX = 63 };
 enum { IDLE_MHZ = 800, CLOCK_WAIT_MS = 300, CLOCK_POLL_MS = 10 }; /* AICLK_IDLE_VAL of tt-umd 0.9.9 */
+enum { BULK_BYTES = 64 };                                         /* a line: what stores gather to */
 enum { SLEEP_CLOCKS = 512, SLEEP_NS = 5000 };
 enum { TILES_MAX = GR_CHIP_ROWS * GR_CHIP_COLUMNS_MAX };
 
 struct kmd_chip {
     struct gr_chip base;
     int fd;
-    struct gr_kmd_window tile, dram; /* 2 MiB uncached; 4 GiB, stores combine */
+    struct gr_kmd_window tile, bulk, dram; /* 2 MiB, uncached and with stores that combine; 4 GiB, the same */
+    bool on_the_way;                       /* bulk or DRAM was written, and nothing read since */
     int on_close[TILES_MAX], n_on_close;
 };
 
@@ -143,6 +145,7 @@ static enum gr_status open_windows(struct kmd_chip *c, struct gr_err *err)
     const char *node = c->base.id.node;
     struct gr_err large;
     GR_TRY(gr_kmd_window_open(&c->tile, c->fd, node, GR_KMD_WINDOW_SMALL, false, err));
+    GR_TRY(gr_kmd_window_open(&c->bulk, c->fd, node, GR_KMD_WINDOW_SMALL, true, err));
     if (gr_kmd_window_open(&c->dram, c->fd, node, GR_KMD_WINDOW_LARGE, true, &large) != GR_OK) {
         GR_TRY(gr_kmd_window_open(&c->dram, c->fd, node, GR_KMD_WINDOW_SMALL, true, err));
         add_note(&c->base.id, "no 4 GiB window (BAR 4 too small, or all in use): uploads are slower");
@@ -218,7 +221,7 @@ static void arm_resets(struct kmd_chip *c)
         return;
     }
     (void)close(c->fd);
-    c->fd = c->tile.fd = c->dram.fd = last;
+    c->fd = c->tile.fd = c->bulk.fd = c->dram.fd = last;
 }
 
 static enum gr_status check_channels(const struct kmd_chip *c, struct gr_err *err)
@@ -260,17 +263,45 @@ static enum gr_status check_alive(struct kmd_chip *c, int x, int y, uint64_t add
 
 static bool is_l1(uint64_t addr) { return addr < GR_TENSIX_L1_BYTES; }
 
+/* Through the window whose stores combine: nobody waits for a single word of it, as for a flag or a register. */
+static bool is_bulk(uint64_t addr, size_t bytes)
+{
+    return is_l1(addr) && bytes >= BULK_BYTES && addr % 4 == 0 && bytes % 4 == 0;
+}
+
+/* Whatever was written is where it belongs before a flag or a register says so: writes through different windows may overtake each other on the NoC,
+ * a read comes back after all writes before it (tt-isa-documentation, PCI Express tile, ordering modes). */
+static enum gr_status settle(struct kmd_chip *c, struct gr_err *err)
+{
+    if (!c->on_the_way) {
+        return GR_OK;
+    }
+    c->on_the_way = false;
+    return check_alive(c, GR_CHIP_X0, GR_CHIP_Y0, TENSIX_NOC_ID, err);
+}
+
+static enum gr_status write_tiles(struct kmd_chip *c, struct gr_chip_rect r, bool multicast, uint64_t addr,
+                                  const void *src, size_t bytes, struct gr_err *err)
+{
+    if (is_bulk(addr, bytes)) {
+        c->on_the_way = true;
+        return gr_kmd_window_write(&c->bulk, r, multicast, true, addr, src, bytes, err);
+    }
+    GR_TRY(settle(c, err));
+    return gr_kmd_window_write(&c->tile, r, multicast, is_l1(addr), addr, src, bytes, err);
+}
+
 static enum gr_status kmd_write(struct gr_chip *chip, int x, int y, uint64_t addr, const void *src, size_t bytes,
                                 struct gr_err *err)
 {
     const struct gr_chip_rect r = {.x1 = (uint8_t)x, .y1 = (uint8_t)y};
-    return gr_kmd_window_write(&((struct kmd_chip *)chip)->tile, r, false, is_l1(addr), addr, src, bytes, err);
+    return write_tiles((struct kmd_chip *)chip, r, false, addr, src, bytes, err);
 }
 
 static enum gr_status kmd_multicast(struct gr_chip *chip, struct gr_chip_rect r, uint64_t addr, const void *src,
                                     size_t bytes, struct gr_err *err)
 {
-    return gr_kmd_window_write(&((struct kmd_chip *)chip)->tile, r, true, is_l1(addr), addr, src, bytes, err);
+    return write_tiles((struct kmd_chip *)chip, r, true, addr, src, bytes, err);
 }
 
 static enum gr_status kmd_read(struct gr_chip *chip, int x, int y, uint64_t addr, void *dst, size_t bytes,
@@ -278,17 +309,18 @@ static enum gr_status kmd_read(struct gr_chip *chip, int x, int y, uint64_t addr
 {
     struct kmd_chip *c = (struct kmd_chip *)chip;
     const bool arc = x == GR_ARC_X && y == GR_ARC_Y;
-    GR_TRY(gr_kmd_window_read(&c->tile, x, y, !arc && is_l1(addr), addr, dst, bytes, err));
+    struct gr_kmd_window *w = !arc && is_bulk(addr, bytes) ? &c->bulk : &c->tile;
+    GR_TRY(gr_kmd_window_read(w, x, y, w == &c->bulk, addr, dst, bytes, err));
     return all_ones(dst, bytes) ? check_alive(c, x, y, arc ? ARC_BOOT_STATUS : TENSIX_NOC_ID, err) : GR_OK;
 }
 
 static enum gr_status kmd_dram_write(struct gr_chip *chip, int x, int y, uint64_t addr, const void *src, size_t bytes,
                                      struct gr_err *err)
 {
+    struct kmd_chip *c = (struct kmd_chip *)chip;
     const struct gr_chip_rect r = {.x1 = (uint8_t)x, .y1 = (uint8_t)y};
-    GR_TRY(gr_kmd_window_write(&((struct kmd_chip *)chip)->dram, r, false, true, addr, src, bytes, err));
-    __sync_synchronize(); /* nothing still gathers when the caller starts a tile that reads it */
-    return GR_OK;
+    c->on_the_way = true;
+    return gr_kmd_window_write(&c->dram, r, false, true, addr, src, bytes, err);
 }
 
 static enum gr_status kmd_dram_read(struct gr_chip *chip, int x, int y, uint64_t addr, void *dst, size_t bytes,
@@ -313,6 +345,7 @@ static void kmd_close(struct gr_chip *chip)
 {
     struct kmd_chip *c = (struct kmd_chip *)chip;
     gr_kmd_window_close(&c->dram);
+    gr_kmd_window_close(&c->bulk);
     gr_kmd_window_close(&c->tile);
     close_files(c);
     if (c->fd >= 0) {

@@ -46,6 +46,16 @@ bool gr_kmd_window_has(const void *addr)
     return false;
 }
 
+/* Stores that gather leave now; loads that may overlap do not run ahead of what was read before. */
+static void fence(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_mfence();
+#else
+    __sync_synchronize();
+#endif
+}
+
 int gr_kmd_ioctl(int fd, unsigned long request, void *arg)
 {
     int r;
@@ -63,7 +73,7 @@ enum gr_status gr_kmd_window_open(struct gr_kmd_window *w, int fd, const char *n
     if (gr_kmd_ioctl(fd, GR_KMD_ALLOCATE_WINDOW, &a) != 0) {
         return gr_fail(err, GR_ERR_DEVICE, "%s: the driver gives no window of %u MiB: %s", node, mib, strerror(errno));
     }
-    *w = (struct gr_kmd_window){.fd = fd, .node = node, .bytes = bytes, .at = {.id = a.id}};
+    *w = (struct gr_kmd_window){.fd = fd, .node = node, .bytes = bytes, .combining = combining, .at = {.id = a.id}};
     void *map = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                      (off_t)(combining ? a.offset_combining : a.offset_uncached));
     if (map == MAP_FAILED) {
@@ -102,8 +112,6 @@ static enum gr_status aim(struct gr_kmd_window *w, struct gr_chip_rect r, bool m
         a.y0 == w->at.y0 && a.multicast == w->at.multicast) {
         return GR_OK;
     }
-    /* Stores that still gather belong to where the window pointed so far. */
-    __sync_synchronize();
     w->aimed = false;
     if (gr_kmd_ioctl(w->fd, GR_KMD_AIM_WINDOW, &a) != 0) {
         return gr_fail(err, GR_ERR_DEVICE, "%s: aiming a window at (%d, %d): %s%s", w->node, r.x1, r.y1,
@@ -154,12 +162,19 @@ static void put(volatile unsigned char *to, const unsigned char *from, size_t n,
     }
 }
 
+/* A load is a way to the card and back, so the widest that every CPU of the architecture has. */
+typedef uint64_t quad __attribute__((vector_size(16)));
+
 static void get(unsigned char *to, const volatile unsigned char *from, size_t n, bool wide)
 {
     while (n > 0) {
         const size_t at = (uintptr_t)from % 4;
         size_t step = 4 - at < n ? 4 - at : n;
-        if (wide && (uintptr_t)from % 8 == 0 && n >= 8) {
+        if (wide && (uintptr_t)from % sizeof(quad) == 0 && n >= sizeof(quad)) {
+            const quad v = *(const volatile quad *)from;
+            step = sizeof v;
+            memcpy(to, &v, sizeof v);
+        } else if (wide && (uintptr_t)from % 8 == 0 && n >= 8) {
             const uint64_t v = *(const volatile uint64_t *)from;
             step = sizeof v;
             memcpy(to, &v, sizeof v);
@@ -188,6 +203,9 @@ enum gr_status gr_kmd_window_write(struct gr_kmd_window *w, struct gr_chip_rect 
         s += n;
         addr += n;
         bytes -= n;
+        if (w->combining) {
+            fence(); /* before the window is aimed at something else, and before anybody is told */
+        }
     }
     return GR_OK;
 }
@@ -200,6 +218,9 @@ enum gr_status gr_kmd_window_read(struct gr_kmd_window *w, int x, int y, bool wi
         const size_t n = part(w, addr, bytes);
         GR_TRY(
             aim(w, r, false, w->bytes == GR_KMD_WINDOW_SMALL ? GR_KMD_ORDER_STRICT : GR_KMD_ORDER_RELAXED, addr, err));
+        if (w->combining) {
+            fence();
+        }
         get(d, w->map + addr % w->bytes, n, wide);
         d += n;
         addr += n;
