@@ -2,6 +2,7 @@
  *
  * test_bh_device_sim.c: the Blackhole device on the simulator, in one process: boot, predicts, reset, boot again, and the bits of a launch for every
  * tap. The tiny snapshot; a predict takes seconds. GR00T_BH_LONG in the environment: twenty of them. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,11 @@ static float *predict(struct gr_policy *p, int k, const struct gr_tap_sink *taps
     gr_test_ok(gr_chunk_new(p, &c, &err), &err);
     gr_test_ok(gr_sample_make(gr_policy_config(p), k, &sample, &err), &err);
     gr_test_ok(gr_policy_predict_taps(p, &sample.obs, c, taps, &err), &err);
+    const struct gr_timing *t = &c->timing;
+    if (gr_policy_info(p)->card != NULL && taps == NULL) { /* one launch, which the host watches */
+        assert_true(t->vision > 0 && t->llm > 0 && t->adapter > 0 && t->denoise > 0);
+        assert_true(fabs(t->vision + t->llm + t->adapter + t->denoise - t->device) < 1e-3);
+    }
     const size_t bytes = (size_t)c->horizon * (size_t)c->max_action_dim * sizeof(float);
     float *copy = malloc(bytes);
     memcpy(copy, c->normalized, bytes);

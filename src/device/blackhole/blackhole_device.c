@@ -27,6 +27,8 @@ enum {
     SIM_DEADLINE_MS = 120000 /* the simulator takes 0.2 ms for a product, an operation has thousands */
 };
 
+enum { VISION, LLM, ADAPTER, STAGES }; /* before the steps */
+
 struct gr_device {
     struct gr_device_cfg cfg; /* texts are borrowed until the end of load */
     bool stops;               /* a launch for each tap */
@@ -37,7 +39,8 @@ struct gr_device {
     struct gr_bh_request *request;
     struct gr_bh_machine *machine;
     struct gr_chip_identity id;
-    struct gr_card_info card; /* its texts are in id or static */
+    struct gr_card_info card;       /* its texts are in id or static */
+    struct gr_bh_mark mark[STAGES]; /* their ends */
     uint64_t weight_bytes;
     enum gr_cache_state cache;
     char cache_file[GR_PATH_BYTES], cache_note[GR_ERR_MSG_BYTES]; /* "": none */
@@ -189,6 +192,18 @@ static double since(double *mark)
     return *mark - last;
 }
 
+static void place_marks(struct gr_device *dev, const struct gr_bh_program *p)
+{
+    static const char *const last[STAGES] = {[VISION] = "mlp1.out", [LLM] = "llm.out", [ADAPTER] = "state_features"};
+    for (int i = 0; i < p->taps; i++) {
+        for (int stage = 0; stage < STAGES; stage++) {
+            if (strcmp(p->tap[i].name, last[stage]) == 0) {
+                dev->mark[stage].after = p->tap[i].after;
+            }
+        }
+    }
+}
+
 static enum gr_status build(struct gr_device *dev, const struct gr_weights *w, struct gr_err *err)
 {
     const struct gr_bh_request_cfg cfg = {.w = w,
@@ -205,6 +220,7 @@ static enum gr_status build(struct gr_device *dev, const struct gr_weights *w, s
     dev->card.operations = p->executed;
     dev->card.l1_bytes = GR_BH_L1_END - GR_BH_PROGRAM;
     dev->card.l1_used = p->l1_used;
+    place_marks(dev, p);
     return GR_OK;
 }
 
@@ -346,6 +362,11 @@ static enum gr_status run(struct gr_device *dev, const struct gr_model_input *in
         .pixels = in->pixels, .ids = in->ids, .n_tokens = in->n_tokens, .state = in->state, .noise = in->noise};
     const gr_bh_tap_fn tap = taps != NULL ? hand_on_tap : dev->stops ? ignore_tap : NULL;
     struct tap_way way = {.sink = taps, .tokens = in->n_tokens, .longest = dev->cfg.max_tokens};
+    for (int i = 0; i < STAGES; i++) {
+        dev->mark[i].ms = 0;
+    }
+    dev->machine->mark = dev->mark;
+    dev->machine->marks = tap == NULL ? STAGES : 0;
     GR_TRY(gr_bh_request_inputs(dev->request, dev->machine, &o, err));
     GR_TRY(gr_bh_program_run(gr_bh_request_program(dev->request), dev->machine, tap, &way, err));
     GR_TRY(gr_bh_request_action(dev->request, dev->machine, action, err));
@@ -375,8 +396,16 @@ static enum gr_status predict(struct gr_device *dev, const struct gr_model_input
         (void)dev->machine->ops->stop(dev->machine, &ignored);
     }
     GR_TRY(status);
-    time->vision = time->llm = time->adapter = time->denoise = 0; /* one launch: nobody looks in between */
-    time->device = gr_clock_ms() - start;
+    const double end = gr_clock_ms();
+    const struct gr_bh_mark *mark = dev->mark;
+    time->vision = time->llm = time->adapter = time->denoise = 0;
+    if (mark[ADAPTER].ms > 0) { /* else many launches, or nobody looked in between */
+        time->vision = mark[VISION].ms - start;
+        time->llm = mark[LLM].ms - mark[VISION].ms;
+        time->adapter = mark[ADAPTER].ms - mark[LLM].ms;
+        time->denoise = end - mark[ADAPTER].ms;
+    }
+    time->device = end - start;
     time->n_prefix = 0;
     return GR_OK;
 }

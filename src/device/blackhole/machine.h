@@ -38,8 +38,15 @@ struct gr_bh_machine_ops {
     enum gr_status (*stop)(struct gr_bh_machine *m, struct gr_err *err);
     void (*close)(struct gr_bh_machine *m);
 };
+/* A moment of a run: when `after` of its operations were complete on tile 0, as the host saw it while it waited. */
+struct gr_bh_mark {
+    uint32_t after;
+    double ms; /* gr_clock_ms; a machine that runs as slowly as the interpreter leaves it alone */
+};
 struct gr_bh_machine {
     const struct gr_bh_machine_ops *ops;
+    struct gr_bh_mark *mark; /* of the next run, in order of `after`; the caller's */
+    int marks;
 };
 
 /* The tiles of an open chip, which stays the caller's. */

@@ -24,8 +24,10 @@ struct chip_machine {
     bool whole; /* the rectangle has no other tiles */
     bool running;
     unsigned deadline_ms;
-    uint32_t limit; /* operations allowed so far; wraps */
-    uint32_t seen;  /* sum of the packed tiles and operations of all tiles, and when it was looked up */
+    uint32_t begun, limit; /* operations allowed before this run and so far; they wrap */
+    int waits_for;         /* tile */
+    int marked;            /* moments of this run */
+    uint32_t seen;         /* sum of the packed tiles and operations of all tiles, and when it was looked up */
     double looked;
 };
 
@@ -121,12 +123,21 @@ static enum gr_status start(struct gr_bh_machine *base, struct gr_err *err)
     return GR_OK;
 }
 
+static void note_marks(struct chip_machine *m, uint32_t done)
+{
+    while (m->marked < m->base.marks && done - m->begun >= m->base.mark[m->marked].after) {
+        m->base.mark[m->marked++].ms = gr_clock_ms();
+    }
+}
+
 /* Any tile that packed or completed something is progress, for one tile may wait long for another. */
 static bool progress(void *user, uint32_t word)
 {
     struct chip_machine *m = user;
     const double now = gr_clock_ms();
-    (void)word;
+    if (m->waits_for == 0) {
+        note_marks(m, word);
+    }
     if (now - m->looked < LOOK_ROUND_MS) {
         return false;
     }
@@ -175,11 +186,14 @@ static enum gr_status run(struct gr_bh_machine *base, uint32_t n, struct gr_err 
     if (!m->running) {
         return gr_fail(err, GR_ERR_DEVICE, "the program was not started");
     }
+    m->begun = m->limit;
     m->limit += n;
+    m->marked = 0;
     m->seen = 0;
     m->looked = gr_clock_ms();
     GR_TRY(gr_chip_multicast(m->chip, m->rect, flag_addr(GR_BH_F_LIMIT), &m->limit, sizeof m->limit, err));
     for (int t = 0; t < m->tiles; t++) {
+        m->waits_for = t;
         /* DONE never passes the limit, so equal means there. */
         if (gr_tensix_wait(m->chip, tile_x(m, t), tile_y(m, t), flag_addr(GR_BH_F_DONE), UINT32_MAX, m->limit,
                            m->deadline_ms, progress, m, err) != GR_OK) {
@@ -187,6 +201,9 @@ static enum gr_status run(struct gr_bh_machine *base, uint32_t n, struct gr_err 
             struct gr_err ignored;
             (void)stop(base, &ignored);
             return st;
+        }
+        if (t == 0) {
+            note_marks(m, m->limit);
         }
     }
     return GR_OK;
