@@ -121,6 +121,44 @@ def the_card_of_another_process_is_busy():
     equal(done(machine.gr00t()).out.splitlines()[1].split()[-1], "free")  # also after a kill
 
 
+def ended(machine, change):
+    """A test of card 0 that waits for a tile, and what is left of it after `change(folder)`."""
+    run = subprocess.Popen([BIN, "device", "test", "memory"], env=machine.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        for line in run.stdout:
+            if line.startswith("PASS DRAM, host"):
+                break
+        else:
+            if "riscv64-unknown-elf-gcc" in run.stderr.read():
+                raise Skip("the build has no programs for the chip")
+        change(pathlib.Path(machine.dir.name))
+        out, err = run.communicate(timeout=100)
+    finally:
+        run.kill()
+    return types.SimpleNamespace(returncode=run.returncode, out=out, err=err)
+
+
+@test
+def a_card_that_is_reset_under_a_process_ends_it():
+    machine = Machine(n0="")
+    # The driver takes the windows away: the next look is SIGBUS.
+    run = fails(ended(machine, lambda folder: os.truncate(folder / "0.mem", 0)), 7, "the card was reset or taken out while it was in use")
+    equal(len(run.err.splitlines()), 1)
+    (pathlib.Path(machine.dir.name) / "0.mem").unlink()
+    contains(machine.gr00t("test", "memory").out, "PASS L1, host")
+
+
+@test
+def a_driver_that_fails_under_a_process_ends_it():
+    for words, part in (("gone=1", "all ones"), ("fail=13:19", "the card was reset or taken out")):
+        machine = Machine(n0="")
+        run = ended(machine, lambda folder: (folder / "0").write_text(words))
+        equal(run.returncode, 7, words)
+        contains(run.out + run.err, part)
+        (pathlib.Path(machine.dir.name) / "0").write_text("")
+        contains(machine.gr00t("test", "memory").out, "PASS L1, host")
+
+
 @test
 def a_card_whose_cores_are_silent_fails():
     run = Machine(n0="").gr00t("test", "hello")

@@ -9,8 +9,9 @@
  *     columns=12 channels=8          what works                    board=40          type in the serial number
  *     firmware=13040000 aiclk=1350   telemetry                     boot=5            status of the management firmware
  *     translated=1 table=1           0: no translation; no table   large=1           0: no 4 GiB windows
- *     mute=T                         telemetry tag T is missing     fail=N:E          request number N fails with errno E
- *     open=E                         open fails with errno E        gone=1            every read gives ones
+ *     mute=T                         telemetry tag T is missing     gone=1            every read gives ones
+ *     fail=N:E:K                     request number N fails with errno E from the K-th on; without K always. Counted from an open of
+ *     open=E:K map=E:K               the process that has none open; the same for open and mmap
  *
  * Memory of the chip is a file NODE.mem beside the node, made at the first open, so that it lives as long as the folder: tests look into it after the
  * process has ended. A window is a mapping of the part it is aimed at. A rectangle's window is a scratch page: words that changed there are
@@ -54,6 +55,7 @@ enum {
     WINDOW_BASE = 1,
     LARGE_BASE = 100,
     TAGS = 12,
+    REQUESTS = 32,
     X0 = 1,
     Y0 = 2,
     ROWS = 10,
@@ -74,6 +76,8 @@ struct file {
 };
 
 static struct file *files[FILES]; /* by descriptor; copies share one */
+static int n_files;
+static unsigned asked[REQUESTS], mapped, opened; /* how often, since no file was open */
 
 static void *next(const char *name) { return dlsym(RTLD_NEXT, name); }
 
@@ -122,6 +126,15 @@ static unsigned long number_of(const struct file *f, const char *name, int base,
 {
     char v[64];
     return word_of(f, name, v, sizeof v) ? strtoul(v, NULL, base) : otherwise;
+}
+
+/* The errno E of a word E:K when this is the K-th time or a later one, else 0. */
+static int from_nth(const struct file *f, const char *name, unsigned nth)
+{
+    char v[64];
+    unsigned from = 0;
+    int why = 0;
+    return word_of(f, name, v, sizeof v) && sscanf(v, "%d:%u", &why, &from) >= 1 && nth >= from ? why : 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- the chip */
@@ -321,17 +334,14 @@ static int allocate(struct file *f, struct gr_kmd_allocate_window *a)
     return -1;
 }
 
-static int release(struct file *f, uint32_t id)
-{
-    struct window *w = window_of(f, id);
-    w->map = NULL; /* unmapped by its owner */
-    w->taken = w->multicast = false;
-    return 0;
-}
-
 static void *map_window(struct file *f, uint64_t off)
 {
     struct window *w = &f->windows[(off >> 40) - 1];
+    const int why = from_nth(f, "map", ++mapped);
+    if (why != 0) {
+        errno = why;
+        return MAP_FAILED;
+    }
     w->map = real_mmap(NULL, w->large ? LARGE : PAGE, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return w->map;
@@ -368,9 +378,11 @@ static int driver_info(const struct file *f, struct gr_kmd_driver_info *d)
 static bool told_to_fail(const struct file *f, unsigned long request)
 {
     char v[64];
-    unsigned n = 0;
+    unsigned n = 0, from = 0;
     int why = 0;
-    if (word_of(f, "fail", v, sizeof v) && sscanf(v, "%u:%d", &n, &why) == 2 && request == GR_KMD_IOCTL(n)) {
+    const unsigned nth = ++asked[_IOC_NR(request) % REQUESTS];
+    if (word_of(f, "fail", v, sizeof v) && sscanf(v, "%u:%d:%u", &n, &why, &from) >= 2 && request == GR_KMD_IOCTL(n) &&
+        nth >= from) {
         errno = why;
         return true;
     }
@@ -394,7 +406,8 @@ static int serve(struct file *f, int fd, unsigned long request, void *arg)
     case GR_KMD_ALLOCATE_WINDOW:
         return allocate(f, arg);
     case GR_KMD_FREE_WINDOW:
-        return release(f, *(uint32_t *)arg);
+        *window_of(f, *(uint32_t *)arg) = (struct window){0}; /* unmapped by its owner, which has spread it */
+        return 0;
     case GR_KMD_AIM_WINDOW:
         return aim(f, arg);
     case GR_KMD_ON_CLOSE:
@@ -422,6 +435,7 @@ static void end_file(struct file *f)
     }
     real_close(f->mem);
     free(f);
+    n_files--;
 }
 
 /* The process ends: what it stored has arrived long ago, then its files are closed from the lowest on. A copy with a higher number keeps one open. */
@@ -462,6 +476,10 @@ static int open_any(const char *path, int flags, mode_t mode)
     if (!redirect(path, real, sizeof real)) {
         return real_open(path, flags, mode);
     }
+    struct stat st;
+    if (stat(real, &st) == 0 && !S_ISREG(st.st_mode)) { /* no node of the driver */
+        return real_open(real, flags, mode);
+    }
     struct file *f = calloc(1, sizeof *f);
     const int fd = real_open(real, O_RDWR | O_CLOEXEC, 0);
     if (f == NULL || fd < 0 || fd >= FILES) {
@@ -469,7 +487,11 @@ static int open_any(const char *path, int flags, mode_t mode)
         return fd;
     }
     snprintf(f->node, sizeof f->node, "%s", real);
-    const int why = (int)number_of(f, "open", 10, 0);
+    if (n_files == 0) {
+        memset(asked, 0, sizeof asked);
+        mapped = opened = 0;
+    }
+    const int why = from_nth(f, "open", ++opened);
     if (why != 0 || !open_chip(f)) {
         real_close(fd);
         free(f);
@@ -477,25 +499,14 @@ static int open_any(const char *path, int flags, mode_t mode)
         return -1;
     }
     files[fd] = f;
+    n_files++;
     return fd;
 }
 
 /* The rest takes the place of libc's. */
 #pragma GCC visibility push(default)
 
-int open(const char *path, int flags, ...);
-int open64(const char *path, int flags, ...);
-
 int open(const char *path, int flags, ...)
-{
-    va_list ap;
-    va_start(ap, flags);
-    const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(ap, mode_t) : 0;
-    va_end(ap);
-    return open_any(path, flags, mode);
-}
-
-int open64(const char *path, int flags, ...)
 {
     va_list ap;
     va_start(ap, flags);
@@ -518,11 +529,12 @@ int ioctl(int fd, unsigned long request, ...)
     return fn(fd, request, arg);
 }
 
-int fcntl64(int fd, int cmd, ...);
-int fcntl(int fd, int cmd, ...);
-
-static int fcntl_any(int fd, int cmd, void *arg)
+int fcntl(int fd, int cmd, ...)
 {
+    va_list ap;
+    va_start(ap, cmd);
+    void *arg = va_arg(ap, void *);
+    va_end(ap);
     int (*fn)(int, int, ...);
     *(void **)&fn = next("fcntl64");
     const int r = fn(fd, cmd, arg);
@@ -530,24 +542,6 @@ static int fcntl_any(int fd, int cmd, void *arg)
         files[r] = files[fd];
     }
     return r;
-}
-
-int fcntl64(int fd, int cmd, ...)
-{
-    va_list ap;
-    va_start(ap, cmd);
-    void *arg = va_arg(ap, void *);
-    va_end(ap);
-    return fcntl_any(fd, cmd, arg);
-}
-
-int fcntl(int fd, int cmd, ...)
-{
-    va_list ap;
-    va_start(ap, cmd);
-    void *arg = va_arg(ap, void *);
-    va_end(ap);
-    return fcntl_any(fd, cmd, arg);
 }
 
 int close(int fd)
@@ -572,10 +566,21 @@ void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t off)
                                                       : real_mmap(at, n, prot, flags, fd, (uint64_t)off);
 }
 
-void *mmap64(void *at, size_t n, int prot, int flags, int fd, off64_t off)
+/* What was stored arrives before a window goes, also when the request to free it fails. */
+int munmap(void *at, size_t n)
 {
-    return fd >= 0 && fd < FILES && files[fd] != NULL ? map_window(files[fd], (uint64_t)off)
-                                                      : real_mmap(at, n, prot, flags, fd, (uint64_t)off);
+    for (int fd = 0; at != NULL && fd < FILES; fd++) {
+        for (int i = 0; files[fd] != NULL && i < WINDOWS; i++) {
+            struct window *w = &files[fd]->windows[i];
+            if (w->map == at) {
+                spread(files[fd], w);
+                w->map = NULL;
+            }
+        }
+    }
+    int (*fn)(void *, size_t);
+    *(void **)&fn = next("munmap");
+    return fn(at, n);
 }
 
 DIR *opendir(const char *path)
@@ -585,5 +590,9 @@ DIR *opendir(const char *path)
     *(void **)&fn = next("opendir");
     return fn(redirect(path, real, sizeof real) ? real : path);
 }
+
+int open64(const char *path, int flags, ...) __attribute__((alias("open")));
+int fcntl64(int fd, int cmd, ...) __attribute__((alias("fcntl")));
+void *mmap64(void *at, size_t n, int prot, int flags, int fd, off64_t off) __attribute__((alias("mmap")));
 
 #pragma GCC visibility pop

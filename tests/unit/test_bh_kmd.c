@@ -123,6 +123,44 @@ static void what_cannot_work_is_refused_in_one_line(void **state)
     refused("fail=15:5", "raising the clocks");
 }
 
+/* The driver refuses from the n-th request of a kind on: one line or a note, and the card can be used by the next. */
+static bool opens_when(const char *kind, int n)
+{
+    char words[64];
+    struct gr_chip *chip = NULL;
+    struct gr_err err = {.msg = ""};
+    const uint32_t v = 1;
+    snprintf(words, sizeof words, "%s:%d", kind, n);
+    card(0, words);
+    const bool opens = gr_chip_open(&node0, &chip, &err) == GR_OK;
+    if (opens) {
+        (void)gr_chip_write(chip, 1, 2, 0, &v, sizeof v, &err);
+        gr_chip_close(chip);
+    } else if (strncmp(err.msg, "/dev/tenstorrent/0: ", 20) != 0 || chip != NULL) {
+        fail_msg("%s: \"%s\"", words, err.msg);
+    }
+    gr_chip_close(opened(""));
+    return opens;
+}
+
+static void a_driver_that_fails_at_any_request_is_survived(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kind;
+        bool does_without; /* opens all the same */
+    } cases[] = {{"fail=0:5", false}, {"fail=5:5", false},   {"fail=8:5", false},  {"fail=11:12", false},
+                 {"fail=12:5", true}, {"fail=13:19", false}, {"fail=14:22", true}, {"fail=15:5", false},
+                 {"map=12", false},   {"open=24", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(opens_when(cases[i].kind, 1), cases[i].does_without);
+        for (int n = 2; n <= 12; n++) {
+            (void)opens_when(cases[i].kind, n);
+        }
+        assert_true(opens_when(cases[i].kind, 99));
+    }
+}
+
 static void a_node_that_is_not_there_is_refused(void **state)
 {
     (void)state;
@@ -131,6 +169,20 @@ static void a_node_that_is_not_there_is_refused(void **state)
     const struct gr_chip_cfg cfg = {.id = 7};
     assert_int_equal(gr_chip_open(&cfg, &chip, &err), GR_ERR_DEVICE);
     assert_non_null(strstr(err.msg, "/dev/tenstorrent/7: no such device"));
+}
+
+static void a_node_that_is_none_of_the_driver_is_refused(void **state)
+{
+    (void)state;
+    struct gr_chip *chip = NULL;
+    struct gr_err err;
+    const struct gr_chip_cfg cfg = {.id = 8};
+    char path[300];
+    snprintf(path, sizeof path, "%s/8", dir);
+    assert_int_equal(mkfifo(path, 0600), 0); /* nobody writes to it: whoever waits for that hangs */
+    assert_int_equal(gr_chip_open(&cfg, &chip, &err), GR_ERR_DEVICE);
+    assert_non_null(strstr(err.msg, "/dev/tenstorrent/8: is no device node of the driver tt-kmd"));
+    unlink(path);
 }
 
 static void what_an_older_driver_lacks_is_a_note(void **state)
@@ -485,7 +537,9 @@ int main(void)
         cmocka_unit_test(identity_comes_from_driver_and_firmware),
         cmocka_unit_test(boards_have_the_names_of_their_serial_numbers),
         cmocka_unit_test(what_cannot_work_is_refused_in_one_line),
+        cmocka_unit_test(a_driver_that_fails_at_any_request_is_survived),
         cmocka_unit_test(a_node_that_is_not_there_is_refused),
+        cmocka_unit_test(a_node_that_is_none_of_the_driver_is_refused),
         cmocka_unit_test(what_an_older_driver_lacks_is_a_note),
         cmocka_unit_test(every_tile_has_memory_of_its_own),
         cmocka_unit_test(bytes_that_are_no_whole_words_leave_their_neighbours_alone),

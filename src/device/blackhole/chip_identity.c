@@ -42,6 +42,22 @@ struct telemetry {
     bool has[TAGS_KNOWN];
 };
 
+enum gr_status gr_chip_gone(const struct gr_chip_identity *id, int x, int y, struct gr_err *err)
+{
+    return gr_fail(err, GR_ERR_DEVICE,
+                   "%s: (%d, %d) answers all ones: the card fell off the bus or the tile hangs; `tt-smi -r` resets it",
+                   id->node, x, y);
+}
+
+enum gr_status gr_chip_check_channels(const struct gr_chip_identity *id, struct gr_err *err)
+{
+    return id->channels == GR_CHIP_CHANNELS
+               ? GR_OK
+               : gr_fail(err, GR_ERR_DEVICE,
+                         "%s: board %s has %d of %d DRAM channels: not supported; a p150 has all of them", id->node,
+                         id->board, id->channels, GR_CHIP_CHANNELS);
+}
+
 static enum gr_status get(struct gr_chip *chip, uint64_t addr, void *dst, size_t bytes, struct gr_err *err)
 {
     return chip->ops->read(chip, GR_ARC_X, GR_ARC_Y, addr, dst, bytes, err);
@@ -50,12 +66,7 @@ static enum gr_status get(struct gr_chip *chip, uint64_t addr, void *dst, size_t
 static enum gr_status get32(struct gr_chip *chip, uint64_t addr, uint32_t *v, struct gr_err *err)
 {
     GR_TRY(get(chip, addr, v, sizeof *v, err));
-    if (*v == UINT32_MAX) {
-        return gr_fail(err, GR_ERR_DEVICE,
-                       "%s: the chip answers all ones: it fell off the bus or hangs; `tt-smi -r` resets it",
-                       chip->id.node);
-    }
-    return GR_OK;
+    return *v != UINT32_MAX ? GR_OK : gr_chip_gone(&chip->id, GR_ARC_X, GR_ARC_Y, err);
 }
 
 static bool in_memory(uint32_t addr, uint32_t bytes)

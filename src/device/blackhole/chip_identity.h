@@ -18,6 +18,11 @@ enum gr_status gr_chip_aiclk(struct gr_chip *chip, uint32_t *mhz, struct gr_err 
  * gr_chip_open; on failure *id has what was learnt before it. */
 enum gr_status gr_chip_peek(const struct gr_chip_cfg *cfg, struct gr_chip_identity *id, bool *busy, struct gr_err *err);
 
+/* GR_ERR_DEVICE unless the chip has every DRAM channel: the weights are spread over all of them. */
+enum gr_status gr_chip_check_channels(const struct gr_chip_identity *id, struct gr_err *err);
+/* GR_ERR_DEVICE: a word at (x, y) that is never all ones was read as that. */
+enum gr_status gr_chip_gone(const struct gr_chip_identity *id, int x, int y, struct gr_err *err);
+
 /* "p150a"; "" for a number that is no Blackhole board's. */
 const char *gr_chip_board_name(uint64_t board_id);
 

@@ -224,17 +224,6 @@ static void arm_resets(struct kmd_chip *c)
     c->fd = c->tile.fd = c->bulk.fd = c->dram.fd = last;
 }
 
-static enum gr_status check_channels(const struct kmd_chip *c, struct gr_err *err)
-{
-    const struct gr_chip_identity *id = &c->base.id;
-    if (id->channels != GR_CHIP_CHANNELS) {
-        return gr_fail(err, GR_ERR_DEVICE,
-                       "%s: board %s has %d of %d DRAM channels: not supported; a p150 has all of them", id->node,
-                       id->board, id->channels, GR_CHIP_CHANNELS);
-    }
-    return GR_OK;
-}
-
 /* ------------------------------------------------------------------------------------------------------------------ access */
 
 static bool all_ones(const void *p, size_t bytes)
@@ -252,13 +241,7 @@ static enum gr_status check_alive(struct kmd_chip *c, int x, int y, uint64_t add
 {
     uint32_t word = UINT32_MAX;
     GR_TRY(gr_kmd_window_read(&c->tile, x, y, false, addr, &word, sizeof word, err));
-    if (word == UINT32_MAX) {
-        return gr_fail(
-            err, GR_ERR_DEVICE,
-            "%s: (%d, %d) answers all ones: the card fell off the bus or the tile hangs; `tt-smi -r` resets it",
-            c->base.id.node, x, y);
-    }
-    return GR_OK;
+    return word != UINT32_MAX ? GR_OK : gr_chip_gone(&c->base.id, x, y, err);
 }
 
 static bool is_l1(uint64_t addr) { return addr < GR_TENSIX_L1_BYTES; }
@@ -394,7 +377,7 @@ static enum gr_status start(struct kmd_chip *c, int n, struct gr_err *err)
     GR_TRY(take_lock(c, n, err));
     GR_TRY(open_windows(c, err));
     GR_TRY(gr_chip_identify(&c->base, err));
-    GR_TRY(check_channels(c, err));
+    GR_TRY(gr_chip_check_channels(&c->base.id, err));
     GR_TRY(raise_clocks(c, err));
     GR_TRY(gr_chip_identify(&c->base, err)); /* with the clock of now */
     arm_resets(c);

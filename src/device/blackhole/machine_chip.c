@@ -176,8 +176,9 @@ static enum gr_status stuck(struct chip_machine *m, struct gr_err *err)
     }
     char state[160];
     gr_tensix_state(m->chip, tile_x(m, slowest), tile_y(m, slowest), state, sizeof state);
-    return gr_fail(err, GR_ERR_DEVICE, "tile %d (%d, %d): no progress for %u ms: %s", slowest, tile_x(m, slowest),
-                   tile_y(m, slowest), m->deadline_ms, state);
+    return gr_fail(err, GR_ERR_DEVICE, "%s: tile %d (%d, %d): no progress for %u ms: %s",
+                   gr_chip_identity(m->chip)->node, slowest, tile_x(m, slowest), tile_y(m, slowest), m->deadline_ms,
+                   state);
 }
 
 static enum gr_status run(struct gr_bh_machine *base, uint32_t n, struct gr_err *err)
@@ -256,8 +257,12 @@ enum gr_status gr_bh_machine_chip(struct gr_chip *chip, const struct gr_bh_grid 
         return gr_fail(err, GR_ERR_NOMEM, "out of memory for %d tiles", grid->tiles);
     }
     memcpy(xy, grid->xy, (size_t)grid->tiles * sizeof *xy);
-    *m = (struct chip_machine){
-        .base = {&chip_ops}, .chip = chip, .rect = r, .xy = xy, .tiles = grid->tiles, .deadline_ms = deadline_ms};
+    *m = (struct chip_machine){.base = {.ops = &chip_ops},
+                               .chip = chip,
+                               .rect = r,
+                               .xy = xy,
+                               .tiles = grid->tiles,
+                               .deadline_ms = deadline_ms};
     m->whole = grid->tiles == tiles_of(r);
     *out = &m->base;
     return GR_OK;

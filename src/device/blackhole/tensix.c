@@ -99,8 +99,9 @@ enum gr_status gr_tensix_start(struct gr_chip *chip, struct gr_chip_rect r, cons
     /* Writes may be on their way still: one that is read back is there, and so are those before it. */
     GR_TRY(gr_chip_read(chip, r.x1, r.y1, 0, &seen, sizeof seen, err));
     if (seen != jump_to(GR_BH_CODE)) {
-        return gr_fail(err, GR_ERR_DEVICE, "tile (%d, %d): L1 does not hold what was written: 0x%08x instead of 0x%08x",
-                       r.x1, r.y1, seen, jump_to(GR_BH_CODE));
+        return gr_fail(err, GR_ERR_DEVICE,
+                       "%s: tile (%d, %d): L1 does not hold what was written: 0x%08x instead of 0x%08x",
+                       gr_chip_identity(chip)->node, r.x1, r.y1, seen, jump_to(GR_BH_CODE));
     }
     return put32(chip, r, GR_TENSIX_SOFT_RESET, GR_TENSIX_RESET_ALL & ~core_reset[GR_CORE_B], err);
 }
@@ -128,7 +129,8 @@ enum gr_status gr_tensix_wait(struct gr_chip *chip, int x, int y, uint32_t addr,
         } else if (now - last > deadline_ms) {
             char state[STATE_CHARS];
             gr_tensix_state(chip, x, y, state, sizeof state);
-            return gr_fail(err, GR_ERR_DEVICE, "tile (%d, %d): no progress for %u ms: %s", x, y, deadline_ms, state);
+            return gr_fail(err, GR_ERR_DEVICE, "%s: tile (%d, %d): no progress for %u ms: %s",
+                           gr_chip_identity(chip)->node, x, y, deadline_ms, state);
         }
         before = word;
         gr_chip_run(chip, clocks);
