@@ -22,7 +22,7 @@ const struct bh_cost_rate bh_cost_rate[] = {
     {RATE(element_clocks), 8, "clocks", "8 ELWMUL, one a clock, for each fidelity phase"},
     {RATE(max_clocks), 4, "clocks", "4 GMPOOL, one a clock"},
     {RATE(sfpu_clocks), 1, "clocks", "an SFPU instruction, 32 lanes"},
-    {RATE(sfpu_mad_clocks), 2, "clocks", "one whose result the next one needs: multiply-add, swap"},
+    {RATE(sfpu_mad_clocks), 2, "clocks", "one that the next one waits for: swap (multiply-adds are interleaved)"},
     {RATE(pack_clocks), 60, "clocks", GUESS ": a tile's configuration words, clearing the Dst half, waiting"},
     {RATE(pack_bytes), 32, "B/clock", GUESS},
     {RATE(pack_add), 2, "times", GUESS ": packing onto what is in L1"},
@@ -46,21 +46,24 @@ void bh_cost_defaults(struct bh_cost_rates *r)
     }
 }
 
-/* Instructions of one of the 32 steps over a tile, load and store included: those that take one clock, and those whose result the next one
- * waits for. */
+/* Half the instructions of a pair of the 32 steps over a tile, load and store included: those that take one clock, and those behind which
+ * one is lost, swaps. Without swaps the core's loop costs a clock a step. `once`: constants, a tile. */
 enum { STEPS = 32 };
 static const struct {
-    int plain, chained;
+    double plain, chained, once;
 } instructions[GR_BH_FUNCTIONS] = {
-    [GR_BH_EXP] = {8, 10},   /* load, move, exp (5 + 10), store */
-    [GR_BH_GELU] = {12, 19}, /* 2 constants, cube and slope, exp, 1 + , reciprocal (1 + 4), product */
-    [GR_BH_SILU] = {9, 16},  [GR_BH_RELU] = {3, 1},  [GR_BH_RECIP] = {4, 4},
-    [GR_BH_RSQRT] = {9, 11}, [GR_BH_SCALE] = {2, 1}, [GR_BH_SQUARE] = {2, 2},
+    [GR_BH_EXP] = {10.5, 2, 9}, /* load, argument, power (7.5 + 2), store */
+    [GR_BH_GELU] = {20, 2, 9},  /* load, argument (3.5), power, 1 + , reciprocal and product with x (7), store */
+    [GR_BH_SILU] = {17.5, 2, 9}, [GR_BH_RELU] = {2, 1, 0},  [GR_BH_RECIP] = {7, 0, 0},
+    [GR_BH_RSQRT] = {12, 0, 13}, [GR_BH_SCALE] = {4, 0, 3}, [GR_BH_SQUARE] = {5, 0, 3},
 };
 
 double bh_cost_function_clocks(const struct bh_cost_rates *r, unsigned function)
 {
-    return function < GR_BH_FUNCTIONS ? STEPS * (instructions[function].plain * r->sfpu_clocks +
-                                                 instructions[function].chained * r->sfpu_mad_clocks)
-                                      : 0;
+    if (function >= GR_BH_FUNCTIONS) {
+        return 0;
+    }
+    const double step =
+        instructions[function].plain * r->sfpu_clocks + instructions[function].chained * r->sfpu_mad_clocks;
+    return STEPS * step + instructions[function].once * r->sfpu_clocks;
 }

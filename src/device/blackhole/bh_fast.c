@@ -154,41 +154,46 @@ static void fast_element(union gr_bh_dst *dst, const struct gr_bh_operand *left,
     }
 }
 
-/* exp as the kernels do it, each multiply-add in two roundings: 2^f by a polynomial, then the integer part added to its exponent. */
-static inline float exp_clamped(float x)
+/* 2^y of t = (y + 383) / 256 as the kernels do it, each multiply-add in two roundings: the top of t's significand becomes the exponent, the
+ * rest the significand of a polynomial. `limit` is that of t; what is too small for a number is 0. */
+static inline float power(float t, float limit)
 {
-    const float log2e = 0x1.715476p+0f, magic = 12582912.0f; /* 1.5 * 2^23: the sum has the integer in its low bits */
-    x = x < -87.0f ? -87.0f : x > 80.0f ? 80.0f : x;
-    float t = x * log2e + magic;
-    float f = x * log2e - (t - magic);
-    float p = 0x1.5d87fep-10f * f + 0x1.3b2ab6p-7f;
-    p = p * f + 0x1.c6b08ep-5f;
-    p = p * f + 0x1.ebfbep-3f;
-    p = p * f + 0x1.62e43p-1f;
-    p = p * f + 1.0f;
-    uint32_t n, bits;
-    memcpy(&n, &t, sizeof n);
+    uint32_t u, bits;
+    t = t < 1.0f ? 1.0f : t;
+    t = t < limit ? t : limit; /* what is not a number becomes the limit too */
+    memcpy(&u, &t, sizeof u);
+    u <<= 8;
+    bits = (u & 0x7fffffu) | 0x3f800000u;
+    float m, p;
+    memcpy(&m, &bits, sizeof m);
+    p = 0x1.acb296p-1f * m + 0x1.37cp-5f;
+    p = p * m + 0x1.48df1ap+3f;
+    p = p * m + 0x1.45784ep+4f;
+    p = p * m + 0x1.040b5ap+5f;
     memcpy(&bits, &p, sizeof bits);
-    bits += n << 23;
+    bits = (bits & 0x7fffffu) | (u & 0x7f800000u);
+    bits = bits < 0x800000u ? 0 : bits;
     memcpy(&p, &bits, sizeof p);
     return p;
 }
+static const float log2e_256 = 0x1.715476p-8f, power_bias = 0x1.7fp+0f;
+static const float power_infinite = 0x1.ffp+0f, power_largest = 0x1.fcp+0f; /* of 2^128 and 2^125 */
 
-/* x / (1 + exp(y)), y <= 80 after the clamp. */
-static inline float sigmoid_times(float x, float y) { return x / (1.0f + exp_clamped(y)); }
+/* x / (1 + 2^y), t as above */
+static inline float sigmoid_times(float x, float t) { return x / (1.0f + power(t, power_largest)); }
 
 static void fast_function(union gr_bh_dst *dst, enum gr_bh_function fn, uint32_t arg)
 {
     float *x = dst->f, a;
     memcpy(&a, &arg, sizeof a);
     for (int i = 0; fn == GR_BH_EXP && i < GR_BH_ELEMENTS; i++) {
-        x[i] = exp_clamped(x[i]);
+        x[i] = power(x[i] * log2e_256 + power_bias, power_infinite);
     }
     for (int i = 0; fn == GR_BH_GELU && i < GR_BH_ELEMENTS; i++) {
-        x[i] = sigmoid_times(x[i], -x[i] * (0x1.2444f2p-4f * (x[i] * x[i]) + 0x1.988454p+0f));
+        x[i] = sigmoid_times(x[i], (-0x1.a5a7dp-12f * (x[i] * x[i]) - 0x1.26aec2p-7f) * x[i] + power_bias);
     }
     for (int i = 0; fn == GR_BH_SILU && i < GR_BH_ELEMENTS; i++) {
-        x[i] = sigmoid_times(x[i], -x[i]);
+        x[i] = sigmoid_times(x[i], -log2e_256 * x[i] + power_bias);
     }
     for (int i = 0; fn == GR_BH_RELU && i < GR_BH_ELEMENTS; i++) {
         x[i] = x[i] > 0.0f ? x[i] : 0.0f;

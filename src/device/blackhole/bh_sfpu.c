@@ -7,7 +7,6 @@
 #define SIGN 0x80000000u
 #define INFINITE 0x7f800000u
 #define ONE 0x3f800000u
-#define MAGIC 0x4b400000u /* 1.5 * 2^23 */
 
 /* ----------------------------------------------------------------------------------------------------------- instructions */
 
@@ -110,57 +109,66 @@ static uint32_t recip_seed(uint32_t x)
 
 /* ---------------------------------------------------------------------------------------------------------------- recipes */
 
-static uint32_t exponential(uint32_t x)
+#define LOG2E_256 0x3bb8aa3bu                                                 /* log2(e) / 256 */
+#define POWER_BIAS 0x3fbf8000u                                                /* 383 / 256 */
+enum power_limit { POWER_INFINITE = 0x3fff8000, POWER_LARGEST = 0x3ffe0000 }; /* 2^128, 2^125 */
+
+/* 2^y of t = (y + 383) / 256, between 2^-127 (which the store makes 0) and the limit: the top of t's significand becomes the exponent, the
+ * rest the significand m of a polynomial of 2^m. */
+static uint32_t power(uint32_t t, enum power_limit limit)
 {
-    const uint32_t log2e = 0x3fb8aa3bu;
-    x = greater(x, 0xc2ae0000u); /* -87 */
-    x = smaller(x, 0x42a00000u); /* 80 */
-    uint32_t t = mad(x, log2e, MAGIC), n = mad(ONE, t, negated(MAGIC)), f = mad(x, log2e, negated(n));
-    uint32_t p = mad(0x3aaec3ffu, f, 0x3c1d955bu);
-    p = mad(p, f, 0x3d635847u);
-    p = mad(p, f, 0x3e75fdf0u);
-    p = mad(p, f, 0x3f317218u);
-    p = mad(p, f, ONE);
-    return p + (t << 23);
+    t = smaller(greater(t, ONE), limit) << 8;
+    uint32_t m = (t & 0x7fffffu) | ONE;
+    uint32_t p = mad(0x3f56594bu, m, 0x3d1be000u); /* 0.8373, 0.03806 */
+    p = mad(p, m, 0x41246f8du);
+    p = mad(p, m, 0x41a2bc27u);
+    p = mad(p, m, 0x420205adu);
+    return (p & 0x7fffffu) | (t & INFINITE);
+}
+
+/* 1 + e + e^2 = 1 + the result, e what the seed y lacks. */
+static uint32_t correction(uint32_t x, uint32_t y)
+{
+    uint32_t e = mad(negated(x), y, ONE);
+    return mad(e, e, e);
 }
 
 static uint32_t reciprocal(uint32_t x)
 {
     uint32_t y = recip_seed(x);
-    for (int newton = 0; newton < 2; newton++) {
-        y = mad(y, mad(negated(x), y, ONE), y);
-    }
-    return y;
+    return mad(y, correction(x, y), y);
 }
 
-/* x / (1 + exp(y)) */
-static uint32_t sigmoid_times(uint32_t x, uint32_t y) { return mul(x, reciprocal(add(exponential(y), ONE))); }
+/* x / (1 + 2^y), t as for power() */
+static uint32_t sigmoid_times(uint32_t x, uint32_t t)
+{
+    uint32_t d = add(power(t, POWER_LARGEST), ONE), r = recip_seed(d);
+    uint32_t y = mul(x, r);
+    return mad(y, correction(d, r), y);
+}
 
 static uint32_t gelu(uint32_t x)
 {
-    uint32_t y = mad(mul(x, x), 0x3d922279u, 0x3fcc422au); /* 0.07135481, 1.5957691 */
-    return sigmoid_times(x, mul(negated(y), x));
+    /* -0.07135481 and -1.5957691 log2(e) / 256 */
+    return sigmoid_times(x, mad(mad(mul(x, x), 0xb9d2d3e8u, 0xbc135761u), x, POWER_BIAS));
 }
 
 static uint32_t inverse_root(uint32_t x)
 {
-    uint32_t y = 0x5f3759dfu - (x >> 1);
-    x = mul(0x3f000000u, x);
-    for (int newton = 0; newton < 3; newton++) {
-        y = mul(y, mad(negated(mul(x, y)), y, 0x3fc00000u)); /* 1.5 */
-    }
-    return y;
+    uint32_t y = 0x5efd4100u - (x >> 1);
+    y = mul(y, mad(negated(mul(x, y)), y, 0x3fcf9d0au));    /* 1.62198 */
+    return mul(y, mad(negated(mul(x, y)), y, 0x3ff1e7bcu)); /* 1.8898845 */
 }
 
 static uint32_t function_of(enum gr_bh_function fn, uint32_t x, uint32_t arg)
 {
     switch (fn) {
     case GR_BH_EXP:
-        return exponential(x);
+        return power(mad(x, LOG2E_256, POWER_BIAS), POWER_INFINITE);
     case GR_BH_GELU:
         return gelu(x);
     case GR_BH_SILU:
-        return sigmoid_times(x, negated(x));
+        return sigmoid_times(x, mad(x, negated(LOG2E_256), POWER_BIAS));
     case GR_BH_RELU:
         return greater(x, 0);
     case GR_BH_RECIP:

@@ -41,17 +41,15 @@
 #define I_SFPLOAD(l, fmt, addrmod, off) (0x70000000u | ((l) << 20) | ((fmt) << 16) | ((addrmod) << 13) | (off))
 #define I_SFPLOADI(l, mode, imm) (0x71000000u | ((l) << 20) | ((mode) << 16) | ((imm)&0xFFFFu))
 #define I_SFPSTORE(l, fmt, addrmod, off) (0x72000000u | ((l) << 20) | ((fmt) << 16) | ((addrmod) << 13) | (off))
-#define I_SFPMULI(imm, d) (0x74000000u | (((imm)&0xFFFFu) << 8) | ((d) << 4))
 #define I_SFPIADD(imm, c, d, m) (0x79000000u | (((imm)&0xFFFu) << 12) | ((c) << 8) | ((d) << 4) | (m))
 #define I_SFPSHFT(imm, c, d, m) (0x7A000000u | (((imm)&0xFFFu) << 12) | ((c) << 8) | ((d) << 4) | (m))
-#define I_SFPMOV(c, d, m) (0x7C000000u | ((c) << 8) | ((d) << 4) | (m))
+#define I_SFPSETEXP(imm, c, d, m) (0x82000000u | ((imm) << 12) | ((c) << 8) | ((d) << 4) | (m))
 #define I_SFPMAD(a, b, c, d, m) (0x84000000u | ((a) << 16) | ((b) << 12) | ((c) << 8) | ((d) << 4) | (m))
 #define I_SFPMUL(a, b, d) (0x86000000u | ((a) << 16) | ((b) << 12) | (9u << 8) | ((d) << 4))
 #define I_SFPADD(b, c, d) (0x85000000u | (10u << 16) | ((b) << 12) | ((c) << 8) | ((d) << 4))
 #define I_SFPENCC(imm, m) (0x8A000000u | ((imm) << 12) | (m))
 #define I_SFPSWAP(c, d, m) (0x92000000u | ((c) << 8) | ((d) << 4) | (m))
 #define I_SFPARECIP(c, d, m) (0x99000000u | ((c) << 8) | ((d) << 4) | (m))
-#define I_SFPNOP 0x8F000000u
 
 /* STALLWAIT / SEMWAIT operand bits */
 #define BLK_TDMA 0x001u

@@ -11,7 +11,7 @@ enum { DST_HALF = 512 }; /* rows, as the offset register counts */
 void kernel_main(void);
 
 /* Address modifiers 0, 1, 2, 4, 5 walk a 32x32x32 product; 5 ends a fidelity phase; 6 walks an element product; 3 steps over the faces for
- * the maximum; 7 is the SFPU's step of two Dst row pairs. */
+ * the maximum; 7 is the SFPU's step of four Dst rows. */
 static void set_modifiers(void)
 {
     /*              SrcA incr,cr,clr  SrcB incr,cr,clr      Dst incr,cr,clr, fidelity incr,clr */
@@ -22,7 +22,7 @@ static void set_modifiers(void)
     SET_ADDRMOD(4, AM_AB(32, 1, 0, 48, 1, 0), AM_DST(0, 1, 0, 0, 0));
     SET_ADDRMOD(5, AM_AB(0, 1, 1, 0, 1, 1), AM_DST(0, 1, 1, 1, 0));
     SET_ADDRMOD(6, AM_AB(8, 0, 0, 8, 0, 0), AM_DST(8, 0, 0, 0, 0));
-    SET_ADDRMOD(7, 0, AM_DST(2, 0, 0, 0, 0));
+    SET_ADDRMOD(7, 0, AM_DST(4, 0, 0, 0, 0));
 }
 
 /* Replay slots 0..15: the 16 steps of a matrix product. 16..23: the 8 of an element product. */
