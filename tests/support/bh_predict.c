@@ -10,6 +10,7 @@
 #include "formats/safetensors.h"
 
 enum gr_bh_format bh_predict_backbone;
+bool bh_predict_halves;
 
 void bh_predict_build(struct bh_predict *p, const struct bh_net *net, int columns, int rows, enum gr_bh_format weights)
 {
@@ -22,7 +23,8 @@ void bh_predict_build(struct bh_predict *p, const struct bh_net *net, int column
                                           .columns = columns,
                                           .rows = rows,
                                           .weights = weights,
-                                          .backbone_weights = bh_predict_backbone};
+                                          .backbone_weights = bh_predict_backbone,
+                                          .halves = bh_predict_halves};
     gr_test_ok(gr_bh_request_new(&cfg, &p->request, &err), &err);
     p->program = gr_bh_request_program(p->request);
 }

@@ -150,7 +150,7 @@ static void tiny_goldens_with_weights_in_bf16(void **state)
 static void tiny_goldens_with_weights_in_bfp8(void **state)
 {
     (void)state;
-    tiny_goldens(GR_BH_BFP8, 0.999);
+    tiny_goldens(GR_BH_BFP8, 0.99995);
 }
 
 /* The demo snapshot has two rounds of four blocks. */
@@ -201,6 +201,42 @@ static void blocks_of_later_rounds_have_their_own_weights_and_keys(void **state)
     free(u.x);
 }
 
+static bool all_finite(struct bh_rig *r)
+{
+    float v[32];
+    bool finite = true;
+    bh_rig_output(r, "watch", v);
+    for (int i = 0; i < 32; i++) {
+        finite = finite && isfinite(v[i]);
+    }
+    return finite;
+}
+
+static void the_last_norm_of_a_step_is_watched(void **state)
+{
+    (void)state;
+    struct bh_rig r;
+    struct bh_case c;
+    struct gr_bh_denoise d = whole();
+    bh_case_random(&c, &net, TEXT_ROOM - 7, TEXT_ROOM);
+    bh_rig_begin(&r, WIDE, HIGH, GR_BH_BFP8);
+    d.watch = gr_bh_alloc(r.build, "watch", 1, 1, GR_BH_FP32);
+    gr_bh_emit_denoise(r.build, &d);
+    gr_bh_output(r.build,
+                 (struct gr_bh_io){.name = "watch", .buf = d.watch, .place = GR_BH_EVERYWHERE, .rows = 1, .cols = 32});
+    bh_rig_finish(&r);
+    bh_rig_load_cpu(&r, GR_BH_FAST, 2);
+    bh_case_input(&r, &c);
+    bh_rig_run(&r, NULL, NULL);
+    assert_true(all_finite(&r));
+    c.noise[3] = 1e30f; /* more than the device lets through */
+    bh_case_input(&r, &c);
+    bh_rig_run(&r, NULL, NULL);
+    assert_false(all_finite(&r));
+    bh_rig_end(&r);
+    bh_case_close(&c);
+}
+
 static void what_the_network_has_not_is_refused(void **state)
 {
     (void)state;
@@ -234,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_network_has_not_is_refused),
+        cmocka_unit_test(the_last_norm_of_a_step_is_watched),
         cmocka_unit_test(blocks_of_later_rounds_have_their_own_weights_and_keys),
         cmocka_unit_test(tiny_goldens_with_weights_in_bf16),
         cmocka_unit_test(tiny_goldens_with_weights_in_bfp8),

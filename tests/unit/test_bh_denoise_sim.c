@@ -75,7 +75,7 @@ static void denoise(enum gr_bh_format weights, double bound, bool stops)
 static void tiny_golden_with_weights_in_bfp8(void **state)
 {
     (void)state;
-    denoise(GR_BH_BFP8, 0.999, true);
+    denoise(GR_BH_BFP8, 0.99995, true);
 }
 static void tiny_golden_with_weights_in_bf16(void **state)
 {

@@ -162,6 +162,7 @@ struct attention_case {
     int keys;
     bool causal;
     float size; /* of scores, about */
+    int groups; /* row groups: all have the same queries, and each a share of the keys */
 };
 
 static double score(const struct attention_case *c, const float *q, const float *k, int head, int row, int key)
@@ -204,49 +205,84 @@ static float mask_value(void *user, int r, int c)
     return (a->causal ? c > r : r == 0 && c >= a->keys) ? -1e4f : 0.0f;
 }
 
-/* q, k, v come out of linear layers of unit matrices, which send them where they are needed. k lies in the second of two rounds. */
+static struct gr_bh_heads heads_of_case(const struct attention_case *c)
+{
+    struct gr_bh_heads heads = gr_bh_heads_of(c->heads, c->head_dim);
+    gr_bh_heads_on(&heads, MT, c->width * c->height / c->groups);
+    return heads;
+}
+
+/* q, k, v come out of linear layers of unit matrices, which send them where they are needed. k and v lie in the second of two rounds. */
 static void emit_case(struct bh_rig *r, const struct attention_case *c, struct weights *unit, struct weights *zero)
 {
-    const struct gr_bh_tiles t = gr_bh_tiles_new(r->build);
+    struct gr_bh_tiles t = gr_bh_tiles_new(r->build);
+    t.groups = c->groups;
+    t.columns = c->width * c->height / c->groups;
     const int d = c->heads * c->head_dim, columns = gr_bh_tiles_of(d), keys = gr_bh_tiles_of(c->keys);
-    struct gr_bh_heads heads = gr_bh_heads_of(c->heads, c->head_dim);
+    struct gr_bh_heads heads = heads_of_case(c);
     gr_bh_emit_heads(r->build, &t, &heads);
     const struct gr_bh_buf mask =
         gr_bh_emit_array(r->build, &t, "mask", c->causal ? MT : 1, keys, mask_value, (void *)c);
-    struct gr_bh_buf in[3], k = gr_bh_alloc(r->build, "k", keys, 2 * heads.window, GR_BH_BF16),
-                            v = gr_bh_alloc(r->build, "v", keys, 2, GR_BH_BF16);
+    struct gr_bh_buf in[3], k = gr_bh_alloc(r->build, "k", keys, 2 * heads.span, GR_BH_BF16),
+                            v = gr_bh_alloc(r->build, "v", keys, 2 * heads.span, GR_BH_BF16);
     static const char *const name[] = {"q", "k", "v"};
     for (int i = 0; i < 3; i++) {
         in[i] = gr_bh_alloc(r->build, name[i], i == 0 ? MT : keys, columns, GR_BH_BF16);
         bh_layer_io(r, true, name[i], in[i], GR_BH_EVERYWHERE, i == 0 ? ROWS : c->keys, d);
     }
     const struct gr_bh_attention a = {.heads = &heads,
-                                      .q = gr_bh_alloc(r->build, "queries", MT, heads.window, GR_BH_BF16),
+                                      .q = gr_bh_alloc(r->build, "queries", MT, heads.span, GR_BH_BF16),
                                       .k = k,
                                       .v = v,
-                                      .k_i = (uint32_t)heads.window * k.n_stride,
-                                      .v_i = v.n_stride,
+                                      .k_i = (uint32_t)heads.span * k.n_stride,
+                                      .v_i = (uint32_t)heads.span * v.n_stride,
                                       .mask = mask,
                                       .mask_rows = c->causal,
-                                      .scratch = gr_bh_attention_scratch_new(r->build, &heads, MT, keys, 0),
-                                      .out = gr_bh_alloc(r->build, "out", MT, columns, GR_BH_BF16)};
+                                      .mask_part = c->causal ? (uint32_t)heads.rows * mask.m_stride : 0,
+                                      .scratch = gr_bh_attention_scratch_new(r->build, &heads, keys),
+                                      .out = gr_bh_alloc(r->build, "out", MT, heads.heads * heads.span, GR_BH_BF16)};
     gr_bh_loop(r->build, 2, 0);
     for (int round = 0; round < 2; round++) {
         const struct weights *w = round == 1 ? unit : zero;
         struct gr_bh_linear l = {.w = &w->m, .in = in[0], .k1 = columns, .n1 = columns, .out = a.q, .heads = &heads};
         gr_bh_round(r->build, round);
         gr_bh_emit_linear(r->build, &t, &l);
+        l.to_groups = true;
         l.in = in[1];
+        l.in.mt = (uint16_t)(keys / c->groups);
+        l.in_g = l.in.mt * l.in.m_stride;
         l.out = k;
+        l.out_g = l.in.mt * k.m_stride;
         l.out_i = a.k_i;
         gr_bh_emit_linear(r->build, &t, &l);
-        l = (struct gr_bh_linear){
-            .w = &w->m, .in = in[2], .k1 = columns, .n1 = columns, .out = v, .out_i = a.v_i, .barrier = true};
+        l.in.addr = in[2].addr;
+        l.out = v;
+        l.out_i = a.v_i;
+        l.barrier = true;
         gr_bh_emit_linear(r->build, &t, &l);
         gr_bh_emit_attention(r->build, &t, &a);
     }
     gr_bh_loop_end(r->build);
-    bh_layer_io(r, false, "out", a.out, GR_BH_EVERYWHERE, ROWS, d);
+    bh_layer_io(r, false, "out", a.out, GR_BH_EVERYWHERE, ROWS, gr_bh_heads_out(&heads));
+}
+
+/* out [ROWS, columns of the heads] in the order of the heads, as the next product would read it. */
+static void read_heads(struct bh_rig *r, const struct attention_case *c, float *out)
+{
+    const struct gr_bh_heads heads = heads_of_case(c);
+    const int n = gr_bh_heads_out(&heads), d = c->heads * c->head_dim;
+    int *row = malloc((size_t)n * sizeof *row);
+    float *all = malloc((size_t)ROWS * (size_t)n * sizeof *all);
+    gr_bh_heads_rows(&heads, row);
+    bh_rig_output(r, "out", all);
+    for (int i = 0; i < ROWS * n; i++) {
+        assert_true(isfinite(all[i]));
+        if (row[i % n] >= 0) {
+            out[i / n * d + row[i % n]] = all[i];
+        }
+    }
+    free(row);
+    free(all);
 }
 
 static void attention_case(const struct attention_case *c)
@@ -265,15 +301,15 @@ static void attention_case(const struct attention_case *c)
     bh_rig_finish(&r);
     const size_t rows = (size_t)ROWS * (size_t)d, keys = (size_t)c->keys * (size_t)d;
     float *q = bh_layer_uniform(rows, c->size / sqrtf((float)c->head_dim)), *k = bh_layer_uniform(keys, 3.0f),
-          *v = bh_layer_uniform(keys, 1.0f), *got = malloc(rows * sizeof *got);
+          *v = bh_layer_uniform(keys, 1.0f), *got = calloc(rows, sizeof *got);
     double *want = malloc(rows * sizeof *want);
     attention_rows(c, q, k, v, want);
-    bh_rig_load_cpu(&r, c->width * c->height > 4 ? GR_BH_FAST : GR_BH_BIT_EXACT, 2);
+    bh_rig_load_cpu(&r, c->width * c->height > 9 ? GR_BH_FAST : GR_BH_BIT_EXACT, 2);
     bh_rig_input(&r, "q", q);
     bh_rig_input(&r, "k", k);
     bh_rig_input(&r, "v", v);
     bh_rig_run(&r, NULL, NULL);
-    bh_rig_output(&r, "out", got);
+    read_heads(&r, c, got);
     /* Products in a score of hundreds are rounded at 2^-12 of the largest: 1e-2 in its exponential (measured over twelve seeds: 1e-3 to 1.2e-2). */
     bh_layer_near("attention", d, got, want, rows, c->size > 100 ? 2e-2 : 4e-3);
     bh_rig_end(&r);
@@ -290,33 +326,58 @@ static void heads_need_not_fill_column_tiles(void **state)
 {
     (void)state;
     static const struct attention_case cases[] = {
-        {1, 32, 1, 1, 51, false, 6.0f}, {2, 24, 2, 1, 35, false, 6.0f},   {2, 24, 2, 1, 51, true, 6.0f},
-        {4, 24, 3, 1, 81, false, 6.0f}, {2, 48, 3, 1, 51, false, 6.0f},   {2, 48, 2, 2, 51, true, 6.0f},
-        {1, 64, 2, 1, 51, true, 6.0f},  {4, 72, 3, 3, 40, false, 6.0f},   {4, 72, 3, 3, 51, true, 6.0f},
-        {16, 3, 2, 1, 51, false, 6.0f}, {2, 48, 3, 1, 51, false, 300.0f}, /* exponentials of these overflow */
+        {1, 32, 1, 1, 51, false, 6.0f, 1}, {2, 24, 2, 1, 35, false, 6.0f, 1},   {2, 24, 2, 1, 51, true, 6.0f, 1},
+        {4, 24, 4, 1, 81, false, 6.0f, 1}, {2, 48, 3, 1, 51, false, 6.0f, 1},   {2, 48, 2, 2, 51, true, 6.0f, 1},
+        {1, 64, 2, 1, 51, true, 6.0f, 1},  {4, 72, 3, 3, 40, false, 6.0f, 1},   {4, 72, 3, 3, 51, true, 6.0f, 1},
+        {16, 3, 4, 4, 51, false, 6.0f, 1}, {2, 48, 3, 1, 51, false, 300.0f, 1}, /* exponentials of these overflow */
+        {2, 24, 4, 2, 51, false, 6.0f, 2}, {4, 72, 6, 4, 100, false, 6.0f, 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         attention_case(&cases[i]);
     }
 }
 
-static void windows_hold_the_columns_of_a_tile_without_wrapping(void **state)
+/* A tile that has a head and computes a column holds that column for its head; every head has all its parts; every element has one row. */
+static void every_head_has_its_tiles_and_columns(void **state)
 {
     (void)state;
     static const struct {
-        int heads, head_dim, each, span, window;
+        int heads, head_dim, mt, tiles, span, rows, parts;
         bool whole;
-    } want[] = {{32, 48, 2, 3, 3, false},
-                {2, 24, 2, 2, 2, false},
-                {32, 24, 2, 3, 3, false},
-                {16, 72, 2, 5, 9, false},
-                {16, 128, 1, 4, 4, true}};
+    } want[] = {{32, 48, 2, 108, 2, 1, 2, false}, {32, 48, 2, 48, 2, 2, 1, false},  {32, 48, 2, 63, 2, 2, 1, false},
+                {2, 24, 2, 2, 2, 2, 1, false},    {32, 24, 2, 24, 2, 0, 0, false},  {32, 24, 2, 32, 2, 2, 1, false},
+                {16, 72, 4, 36, 3, 2, 2, false},  {16, 72, 12, 48, 3, 4, 3, false}, {16, 72, 4, 35, 3, 0, 0, false},
+                {16, 128, 4, 108, 4, 1, 4, true}, {16, 128, 8, 108, 4, 2, 4, true}, {3, 20, 3, 6, 2, 2, 2, false}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        const struct gr_bh_heads h = gr_bh_heads_of(want[i].heads, want[i].head_dim);
-        assert_int_equal(h.each, want[i].each);
+        struct gr_bh_heads h = gr_bh_heads_of(want[i].heads, want[i].head_dim);
+        gr_bh_heads_on(&h, want[i].mt, want[i].tiles);
         assert_int_equal(h.span, want[i].span);
-        assert_int_equal(h.window, want[i].window);
+        assert_int_equal(h.parts, want[i].parts);
         assert_int_equal(h.whole, want[i].whole);
+        const int n = gr_bh_heads_out(&h), items = h.heads * h.parts;
+        int *row = malloc((size_t)n * sizeof *row), *seen = calloc((size_t)(h.heads * h.head_dim), sizeof *seen);
+        gr_bh_heads_rows(&h, row);
+        for (int j = 0; j < n; j++) {
+            assert_true(row[j] < 0 || (row[j] / h.head_dim == j / 32 / h.span && seen[row[j]]++ == 0));
+        }
+        for (int j = 0; j < h.heads * h.head_dim; j++) {
+            assert_int_equal(seen[j], 1);
+        }
+        for (int j = 0; j < items; j++) {
+            int tile = 0;
+            while (tile < want[i].tiles && h.item[tile] != j) {
+                tile++;
+            }
+            assert_true(tile < want[i].tiles);
+            const int touched = j / h.parts * h.head_dim / 32, last = h.columns - h.span;
+            const int first = touched < last ? touched : last;
+            assert_true(tile >= h.columns || (tile >= first && tile < first + h.span));
+        }
+        if (h.parts > 0) {
+            assert_int_equal(h.rows, want[i].rows);
+        }
+        free(row);
+        free(seen);
     }
 }
 
@@ -328,15 +389,16 @@ static void what_does_not_fit_the_group_is_refused(void **state)
     bh_rig_begin(&r, 1, 1, GR_BH_BF16);
     const struct gr_bh_tiles t = gr_bh_tiles_new(r.build);
     struct gr_bh_heads heads = gr_bh_heads_of(2, 24);
+    gr_bh_heads_on(&heads, MT, 1);
     gr_bh_emit_heads(r.build, &t, &heads);
-    gr_test_fails(gr_bh_build_finish(r.build, &r.program, &err), &err, GR_ERR_DEVICE, "need 2 tiles");
+    gr_test_fails(gr_bh_build_finish(r.build, &r.program, &err), &err, GR_ERR_DEVICE, "2 heads of 24 elements");
     bh_rig_end(&r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(windows_hold_the_columns_of_a_tile_without_wrapping),
+        cmocka_unit_test(every_head_has_its_tiles_and_columns),
         cmocka_unit_test(what_does_not_fit_the_group_is_refused),
         cmocka_unit_test(products_in_parts_add_up),
         cmocka_unit_test(heads_need_not_fill_column_tiles),

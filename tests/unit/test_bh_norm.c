@@ -137,6 +137,67 @@ static void norms_about_a_mean_that_is_large_against_the_deviation(void **state)
     }
 }
 
+/* Whether the watch of a norm of rows of about 1 but for one element, twice, stayed finite. */
+static bool watched(enum gr_bh_arithmetic arithmetic, bool rms, float element)
+{
+    enum { WIDTH = 64 };
+    struct bh_rig r;
+    float *x = bh_layer_uniform((size_t)ROWS * WIDTH, 3.0f), sums[32 * 32];
+    x[WIDTH * (ROWS - 1) + 5] = element;
+    bh_rig_begin(&r, gr_bh_tiles_of(WIDTH), 1, GR_BH_BF16);
+    const struct gr_bh_tiles t = gr_bh_tiles_new(r.build);
+    const struct gr_bh_buf in = gr_bh_alloc(r.build, "x", MT, 1, GR_BH_FP32),
+                           h = gr_bh_alloc(r.build, "h", MT, gr_bh_tiles_of(WIDTH), GR_BH_BF16);
+    const struct gr_bh_norm norm = {.x = in,
+                                    .d = WIDTH,
+                                    .rms = rms,
+                                    .eps = 1e-5f,
+                                    .stream = 1,
+                                    .scratch = gr_bh_norm_scratch(r.build, MT),
+                                    .stats = gr_bh_norm_stats(r.build, &t, MT, gr_bh_tiles_of(WIDTH), rms),
+                                    .out = h,
+                                    .watch = gr_bh_alloc(r.build, "watch", 1, 1, GR_BH_FP32)};
+    gr_bh_emit_zeros(r.build, &t, norm.watch);
+    gr_bh_emit_norm(r.build, &t, &norm);
+    bh_layer_io(&r, true, "x", in, GR_BH_COLUMNS, ROWS, WIDTH);
+    bh_layer_io(&r, false, "watch", norm.watch, GR_BH_EVERYWHERE, 32, 32);
+    bh_rig_finish(&r);
+    bh_rig_load_cpu(&r, arithmetic, 2);
+    bool finite = true;
+    for (int again = 0; again < 2; again++) {
+        x[WIDTH * (ROWS - 1) + 5] = again == 0 ? element : 1.0f; /* the next request begins anew */
+        bh_rig_input(&r, "x", x);
+        bh_rig_run(&r, NULL, NULL);
+        bh_rig_output(&r, "watch", sums);
+        bool all = true;
+        for (int i = 0; i < 32; i++) {
+            all = all && isfinite(sums[i]);
+        }
+        finite = again == 0 ? all : finite;
+        assert_true(again == 0 || all);
+    }
+    bh_rig_end(&r);
+    free(x);
+    return finite;
+}
+
+static void a_watched_norm_tells_of_rows_that_overflow(void **state)
+{
+    (void)state;
+    static const float harmless[] = {1.0f, -1e3f, 1e15f}, too_large[] = {1e21f, -1e30f, 0x1p100f, 3e38f, INFINITY, NAN};
+    for (int kind = 0; kind < 4; kind++) {
+        const enum gr_bh_arithmetic arithmetic = kind / 2 == 0 ? GR_BH_BIT_EXACT : GR_BH_FAST;
+        for (int i = 0; i < 3; i++) {
+            assert_true(watched(arithmetic, kind % 2, harmless[i]));
+        }
+        for (int i = 0; i < 6; i++) {
+            if (watched(arithmetic, kind % 2, too_large[i])) {
+                fail_msg("kind %d: %g passed", kind, (double)too_large[i]);
+            }
+        }
+    }
+}
+
 /* x [groups * mt * 32, columns * 32] through a norm whose result stays on its tiles. */
 static void own_norm(int groups, struct gr_bh_norm n, int mt, int columns, const float *xv, float *got)
 {
@@ -256,6 +317,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms_take_statistics_over_tiles),
         cmocka_unit_test(norms_about_a_mean_that_is_large_against_the_deviation),
+        cmocka_unit_test(a_watched_norm_tells_of_rows_that_overflow),
         cmocka_unit_test(norms_of_folded_rows_in_groups),
         cmocka_unit_test(norms_of_heads),
     };

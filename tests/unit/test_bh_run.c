@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bh_chip.h"
+#include "bh_memory.h"
 #include "device/blackhole/bh_build.h"
 #include "device/blackhole/tensix.h"
 #include "device/blackhole/tile_format.h"
@@ -49,69 +50,6 @@ static void emit(struct gr_bh_build *b, int times)
     }
 }
 
-/* ---- a machine that only remembers ---- */
-
-struct memory {
-    struct gr_bh_machine m;
-    int tiles, runs, started;
-    uint32_t ran[16];
-    uint8_t *l1[3];
-};
-
-static enum gr_status mem_write(struct gr_bh_machine *m, int tile, uint32_t addr, const void *src, size_t bytes,
-                                struct gr_err *err)
-{
-    (void)err;
-    memcpy(((struct memory *)m)->l1[tile] + addr, src, bytes);
-    return GR_OK;
-}
-static enum gr_status mem_read(struct gr_bh_machine *m, int tile, uint32_t addr, void *dst, size_t bytes,
-                               struct gr_err *err)
-{
-    (void)err;
-    memcpy(dst, ((struct memory *)m)->l1[tile] + addr, bytes);
-    return GR_OK;
-}
-static enum gr_status mem_fill(struct gr_bh_machine *m, uint32_t addr, const void *src, size_t bytes,
-                               struct gr_err *err)
-{
-    for (int t = 0; t < ((struct memory *)m)->tiles; t++) {
-        (void)mem_write(m, t, addr, src, bytes, err);
-    }
-    return GR_OK;
-}
-static enum gr_status mem_start(struct gr_bh_machine *m, struct gr_err *err)
-{
-    (void)err;
-    ((struct memory *)m)->started++;
-    return GR_OK;
-}
-static enum gr_status mem_run(struct gr_bh_machine *m, uint32_t n, struct gr_err *err)
-{
-    (void)err;
-    ((struct memory *)m)->ran[((struct memory *)m)->runs++] = n;
-    return GR_OK;
-}
-
-static struct memory memory_of(int tiles)
-{
-    static const struct gr_bh_machine_ops ops = {
-        .l1_write = mem_write, .l1_read = mem_read, .l1_fill = mem_fill, .start = mem_start, .run = mem_run};
-    struct memory m = {.m = {.ops = &ops}, .tiles = tiles};
-    for (int t = 0; t < tiles; t++) {
-        m.l1[t] = malloc(GR_BH_L1_END);
-        memset(m.l1[t], 0xff, GR_BH_L1_END);
-    }
-    return m;
-}
-
-static void forget(struct memory *m)
-{
-    for (int t = 0; t < m->tiles; t++) {
-        free(m->l1[t]);
-    }
-}
-
 static float diagonal(void *user, int r, int c)
 {
     (void)user;
@@ -127,7 +65,7 @@ static void load_writes_zeros_lists_and_constants(void **state)
     const struct gr_bh_buf x = gr_bh_alloc(b, "x", 1, 1, GR_BH_FP32);
     emit(b, 1);
     const struct gr_bh_program *p = finished(b);
-    struct memory m = memory_of(3);
+    struct bh_memory m = bh_memory_of(3);
     assert_int_equal(gr_bh_program_load(p, &m.m, &err), GR_OK);
     static const uint8_t zeros[4096];
     for (int t = 0; t < 3; t++) {
@@ -138,7 +76,7 @@ static void load_writes_zeros_lists_and_constants(void **state)
         assert_int_equal(((const struct gr_bh_head *)p->list[t])->release_tiles, 3); /* the unused tile answers, too */
     }
     assert_int_equal(m.started, 1);
-    forget(&m);
+    bh_memory_free(&m);
     gr_bh_build_free(b);
 }
 
@@ -161,7 +99,7 @@ static void round_trip(enum gr_bh_place place, enum gr_bh_format fmt, int row0, 
     emit(b, 1);
     gr_bh_output(b, io);
     const struct gr_bh_program *p = finished(b);
-    struct memory m = memory_of(3);
+    struct bh_memory m = bh_memory_of(3);
     static float values[96 * 96], back[96 * 96];
     for (int i = 0; i < rows * cols; i++) {
         values[i] = (float)(i % 119 + 1); /* exact in bf16 */
@@ -182,7 +120,7 @@ static void round_trip(enum gr_bh_place place, enum gr_bh_format fmt, int row0, 
     }
     assert_int_equal(gr_bh_write_input(p, &m.m, "y", values, &err), GR_ERR_DEVICE);
     assert_string_equal(err.msg, "the program has no input y");
-    forget(&m);
+    bh_memory_free(&m);
     gr_bh_build_free(b);
 }
 
@@ -196,7 +134,7 @@ static void arrays_reach_their_tiles_and_come_back(void **state)
     round_trip(GR_BH_COLUMNS, GR_BH_FP32, 31, 2, 1, true);
 }
 
-/* Two row groups of one row tile each on tiles 0 and 1; rows backwards. */
+/* Two row groups of one row tile each on tiles 0 and 1; rows backwards. The second has fewer, and zeros where the first has values. */
 static void rows_go_where_their_map_says(void **state)
 {
     (void)state;
@@ -205,7 +143,7 @@ static void rows_go_where_their_map_says(void **state)
     int row[ROWS_OF_TWO];
     static float values[ROWS_OF_TWO * COLS], back[ROWS_OF_TWO * COLS];
     for (int r = 0; r < ROWS_OF_TWO; r++) {
-        row[r] = 63 - r;
+        row[r] = ROWS_OF_TWO - 1 - r;
     }
     for (int i = 0; i < ROWS_OF_TWO * COLS; i++) {
         values[i] = (float)(i % 119 + 1);
@@ -229,7 +167,7 @@ static void rows_go_where_their_map_says(void **state)
     io.groups = 0;
     gr_bh_input(b, io);
     const struct gr_bh_program *p = finished(b);
-    struct memory m = memory_of(3);
+    struct bh_memory m = bh_memory_of(3);
     gr_test_ok(gr_bh_write_input(p, &m.m, "groups", values, &err), &err);
     gr_test_ok(gr_bh_write_input(p, &m.m, "all", values, &err), &err);
     gr_test_ok(gr_bh_read_io(p, &m.m, gr_bh_find_output(p, "groups"), back, &err), &err);
@@ -238,10 +176,10 @@ static void rows_go_where_their_map_says(void **state)
         float own[32 * 32], all[32 * 32];
         gr_bh_tile_get(GR_BH_FP32, m.l1[r / 32] + addr, own, 32);
         gr_bh_tile_get(GR_BH_BF16, m.l1[2] + io.buf.addr + (uint32_t)(r / 32) * io.buf.m_stride, all, 32);
-        const float want = r >= 14 ? values[(63 - r) * COLS + 7] : 0.0f;
+        const float want = r < ROWS_OF_TWO ? values[(ROWS_OF_TWO - 1 - r) * COLS + 7] : 0.0f;
         assert_true(own[r % 32 * 32 + 7] == want && all[r % 32 * 32 + 7] == want);
     }
-    forget(&m);
+    bh_memory_free(&m);
     gr_bh_build_free(b);
     b = make(&three);
     row[3] = 64;
@@ -254,10 +192,105 @@ static void rows_go_where_their_map_says(void **state)
     gr_bh_build_free(b);
 }
 
+/* A column array of 128 rows: some have values, the others are zeros that lie nowhere. */
+enum { SOME_ROWS = 120, SOME_COLS = 70, FIRST_ROWS = 34, LATER = 113, LATER_ROWS = 3 };
+static float some[SOME_ROWS * SOME_COLS];
+static const float *some_row(void *user, int r)
+{
+    (void)user;
+    return r < FIRST_ROWS || (r >= LATER && r < LATER + LATER_ROWS) ? some + r * SOME_COLS : NULL;
+}
+
+static void write_some(enum gr_bh_format fmt, int row0, bool all, struct bh_memory *m)
+{
+    struct gr_err err;
+    struct gr_bh_build *b = make(&three);
+    const struct gr_bh_buf buf = gr_bh_alloc(b, "x", 4, 1, fmt);
+    const struct gr_bh_io io = {
+        .name = "x", .buf = buf, .place = GR_BH_COLUMNS, .row0 = row0, .rows = SOME_ROWS, .cols = SOME_COLS};
+    gr_bh_input(b, io);
+    emit(b, 1);
+    const struct gr_bh_program *p = finished(b);
+    for (int i = 0; i < SOME_ROWS * SOME_COLS; i++) {
+        some[i] = (float)(i % 119 + 1);
+    }
+    bh_memory_spoil(m);
+    gr_test_ok(all ? gr_bh_write_input(p, &m->m, "x", some, &err)
+                   : gr_bh_write_rows(p, &m->m, "x", some_row, NULL, &err),
+               &err);
+    for (int tile = 0; tile < 3; tile++) {
+        for (int at = 0; at < 128; at++) {
+            float block[32 * 32];
+            const int r = at - row0;
+            const bool in = r >= 0 && r < SOME_ROWS && (all || some_row(NULL, r) != NULL);
+            gr_bh_tile_get(fmt, m->l1[tile] + buf.addr + (uint32_t)(at / 32) * buf.m_stride, block, 32);
+            for (int c = 0; c < 32; c++) {
+                const float want = in && tile * 32 + c < SOME_COLS ? some[r * SOME_COLS + tile * 32 + c] : 0.0f;
+                assert_true(fabsf(block[at % 32 * 32 + c] - want) <= (fmt == GR_BH_BFP8 ? 1.0f : 0.0f));
+            }
+        }
+    }
+    assert_int_equal(m->twice, 0);
+    gr_bh_build_free(b);
+}
+
+/* Of 128 rows 37 have values: those go to their tiles with what lies between them, the others to all at once, and no byte twice. */
+static void rows_of_zeros_go_to_all_tiles_at_once(void **state)
+{
+    (void)state;
+    struct bh_memory m = bh_memory_of(3);
+    /* In rows of faces: 0 to 33 are a tile, 2 on the left, 14 of zeros, 2 on the right; 113 to 115 are 3, 13, 3, and 12 to the end. */
+    const size_t used = 64 + 2 + 14 + 2 + 3 + 13 + 3 + 12;
+    write_some(GR_BH_BF16, 0, false, &m);
+    assert_int_equal(m.written, 3 * used * 32);
+    assert_int_equal(m.filled, (256 - used) * 32);
+    write_some(GR_BH_FP32, 0, false, &m); /* as many rows are twice the bytes: a gap of at most 16 is sent */
+    assert_int_equal(m.written, 3 * used * 64);
+    assert_int_equal(m.filled, (256 - used) * 64);
+    write_some(GR_BH_BF16, 5, false, &m);
+    assert_true(m.filled > 0 && m.written > 0);
+    write_some(GR_BH_BF16, 5, true, &m); /* 5 and 3 rows of zeros are not worth a write */
+    assert_true(m.filled == 0 && m.written == 3 * 4 * 2048);
+    write_some(GR_BH_BFP8, 0, false, &m); /* whole tiles: exponents lie apart */
+    assert_true(m.filled == 0 && m.written == 3 * 4 * BFP8_TILE);
+    bh_memory_free(&m);
+}
+
+/* Bytes across the bus: reading is what is slow there. */
+static void of_an_output_only_its_rows_are_read(void **state)
+{
+    (void)state;
+    struct gr_err err;
+    struct gr_bh_build *b = make(&three);
+    const struct gr_bh_buf buf = gr_bh_alloc(b, "x", 2, 1, GR_BH_FP32);
+    emit(b, 1);
+    gr_bh_output(b,
+                 (struct gr_bh_io){.name = "x", .buf = buf, .place = GR_BH_COLUMNS, .row0 = 1, .rows = 50, .cols = 96});
+    const struct gr_bh_program *p = finished(b);
+    struct bh_memory m = bh_memory_of(3);
+    static float back[50 * 96];
+    for (int tile = 0; tile < 3; tile++) {
+        float block[64 * 32];
+        for (int i = 0; i < 64 * 32; i++) {
+            block[i] = (float)(10000 * tile + i);
+        }
+        gr_bh_tile_put(GR_BH_FP32, block, 32, m.l1[tile] + buf.addr);
+        gr_bh_tile_put(GR_BH_FP32, block + 32 * 32, 32, m.l1[tile] + buf.addr + buf.m_stride);
+    }
+    gr_test_ok(gr_bh_read_io(p, &m.m, gr_bh_find_output(p, "x"), back, &err), &err);
+    for (int i = 0; i < 50 * 96; i++) {
+        const int r = i / 96 + 1, c = i % 96;
+        assert_true(back[i] == (float)(10000 * (c / 32) + r * 32 + c % 32));
+    }
+    assert_int_equal(m.read, 3 * 50 * 128);
+    bh_memory_free(&m);
+    gr_bh_build_free(b);
+}
+
 static int taps_seen;
 static void see(void *user, const char *name, const float *values, int rows, int cols)
 {
-    const struct memory *m = user;
+    const struct bh_memory *m = user;
     char expected[32];
     (void)snprintf(expected, sizeof expected, "x%d", taps_seen++);
     assert_string_equal(name, expected);
@@ -278,14 +311,14 @@ static void a_request_runs_all_operations_with_and_without_taps(void **state)
     gr_bh_tap(b, "x2", x, GR_BH_COLUMNS, 0, 2, 40);
     emit(b, 1);
     const struct gr_bh_program *p = finished(b);
-    struct memory m = memory_of(3);
+    struct bh_memory m = bh_memory_of(3);
     assert_int_equal(gr_bh_program_load(p, &m.m, &err), GR_OK);
     assert_int_equal(gr_bh_program_run(p, &m.m, NULL, NULL, &err), GR_OK);
     assert_true(m.runs == 1 && m.ran[0] == 6);
     taps_seen = 0;
     assert_int_equal(gr_bh_program_run(p, &m.m, see, &m, &err), GR_OK);
     assert_true(m.runs == 4 && m.ran[1] == 2 && m.ran[2] == 3 && m.ran[3] == 1 && taps_seen == 3);
-    forget(&m);
+    bh_memory_free(&m);
     gr_bh_build_free(b);
 }
 
@@ -510,6 +543,8 @@ int main(void)
         cmocka_unit_test(load_writes_zeros_lists_and_constants),
         cmocka_unit_test(arrays_reach_their_tiles_and_come_back),
         cmocka_unit_test(rows_go_where_their_map_says),
+        cmocka_unit_test(rows_of_zeros_go_to_all_tiles_at_once),
+        cmocka_unit_test(of_an_output_only_its_rows_are_read),
         cmocka_unit_test(a_request_runs_all_operations_with_and_without_taps),
         cmocka_unit_test(a_product_over_two_tiles_is_what_the_host_computes),
         cmocka_unit_test(the_simulated_chip_gives_the_bits_of_the_interpreter),

@@ -168,13 +168,71 @@ static void a_part_leaves_the_rest_zero(void **state)
     }
 }
 
+/* In any order, whole and in part, over what was there. */
+static void rows_alone_make_the_same_tile(void **state)
+{
+    (void)state;
+    static const enum gr_bh_format formats[] = {GR_BH_FP32, GR_BH_BF16, GR_BH_BFP8};
+    static const int widths[] = {32, 31, 17, 16, 5, 0};
+    for (size_t f = 0; f < 3; f++) {
+        for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+            float v[SIDE * SIDE], all[SIDE * SIDE], back[SIDE];
+            uint8_t tile[4096], rows[4096];
+            const int n = widths[w];
+            for (int i = 0; i < ELEMENTS; i++) {
+                v[i] = ldexpf(next(), i % 40 - 20);
+                all[i] = i % SIDE < n ? v[i] : 0.0f;
+            }
+            v[3] = all[3] = n > 3 ? INFINITY : 0.0f;
+            memset(tile, 0xff, sizeof tile);
+            memset(rows, 0xff, sizeof rows);
+            gr_bh_tile_put(formats[f], all, SIDE, tile);
+            for (int i = 0; i < SIDE; i++) {
+                const int r = 7 * i % SIDE;
+                gr_bh_tile_put_row(formats[f], r, v + r * SIDE, n, rows);
+            }
+            assert_memory_equal(rows, tile, sizeof tile);
+            gr_bh_tile_get(formats[f], tile, all, SIDE);
+            for (int r = 0; r < SIDE; r++) {
+                memset(back, 0x55, sizeof back);
+                gr_bh_tile_get_row(formats[f], r, tile, n, back);
+                assert_memory_equal(back, all + r * SIDE, (size_t)n * sizeof *back);
+                assert_true(n == SIDE || bits(back[n]) == 0x55555555u);
+            }
+        }
+    }
+}
+
+/* What was first written here, element by element. */
+static void bf16_of_a_tile_is_that_of_its_elements(void **state)
+{
+    (void)state;
+    float v[ELEMENTS];
+    uint16_t tile[ELEMENTS];
+    for (int i = 0; i < ELEMENTS; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        memcpy(&v[i], &seed, sizeof v[i]);
+        v[i] = isfinite(v[i]) && fabsf(v[i]) < 3e38f ? v[i] : 1.5f;
+    }
+    gr_bh_tile_put(GR_BH_BF16, v, SIDE, tile);
+    for (int i = 0; i < ELEMENTS; i++) {
+        const int r = i / SIDE, c = i % SIDE;
+        assert_int_equal(tile[256 * (2 * (r / 16) + c / 16) + 16 * (r % 16) + c % 16], gr_bh_bf16(v[i]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elements_lie_where_the_header_says), cmocka_unit_test(bf16_rounds_ties_to_even),
-        cmocka_unit_test(what_a_format_holds_survives),       cmocka_unit_test(bfp8_is_off_by_at_most_half_a_step),
-        cmocka_unit_test(bfp8_ties_zeros_and_extremes),       cmocka_unit_test(bf16_and_fp32_stay_finite),
+        cmocka_unit_test(elements_lie_where_the_header_says),
+        cmocka_unit_test(bf16_rounds_ties_to_even),
+        cmocka_unit_test(what_a_format_holds_survives),
+        cmocka_unit_test(bfp8_is_off_by_at_most_half_a_step),
+        cmocka_unit_test(bfp8_ties_zeros_and_extremes),
+        cmocka_unit_test(bf16_and_fp32_stay_finite),
         cmocka_unit_test(a_part_leaves_the_rest_zero),
+        cmocka_unit_test(rows_alone_make_the_same_tile),
+        cmocka_unit_test(bf16_of_a_tile_is_that_of_its_elements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

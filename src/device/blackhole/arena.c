@@ -125,8 +125,10 @@ static enum gr_status build(struct gr_bh_arena *a, struct gr_pool *pool, struct 
     /* The tiles hold the largest number instead: a chip would compute on and answer something. */
     for (size_t i = 0; i < a->pieces; i++) {
         if (a->placed[i].error.broken) {
-            return gr_fail(err, GR_ERR_FORMAT, "tensor %s or its bias holds NaN or infinity",
-                           a->placed[i].piece->w->name);
+            return gr_fail(
+                err, GR_ERR_FORMAT,
+                "tensor %s or its bias holds NaN or a magnitude of 65536 or more, with which this device does not compute",
+                a->placed[i].piece->w->name);
         }
     }
     return GR_OK;

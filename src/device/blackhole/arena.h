@@ -53,7 +53,7 @@ size_t gr_bh_piece_bytes(const struct gr_bh_piece *p, enum gr_bh_format weights)
 /* Fails with the matrix's name when a tensor is smaller than the piece says, or of a type that is not widened exactly. */
 enum gr_status gr_bh_piece_check(const struct gr_bh_piece *p, struct gr_err *err);
 /* Writes a checked one. Returns through error (may be NULL) the sums of squares of what rounding changed of w, and of w, and whether w or
- * its bias holds NaN or infinity. What was computed at load is finite already. */
+ * its bias holds what gr_bh_in_range refuses. What was computed at load was looked at there. */
 struct gr_bh_piece_error {
     double error, signal;
     bool broken;

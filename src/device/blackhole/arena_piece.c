@@ -132,13 +132,11 @@ static void bias_block(const struct gr_bh_matrix *w, int col, float *block)
     }
 }
 
-static bool all_finite(const float *block)
+static bool all_in_range(const float *block)
 {
-    uint32_t broken = 0;
+    int broken = 0;
     for (int i = 0; i < TILE * TILE; i++) {
-        uint32_t u;
-        memcpy(&u, &block[i], sizeof u);
-        broken |= (u & 0x7f800000u) == 0x7f800000u;
+        broken |= !gr_bh_in_range(block[i]);
     }
     return broken == 0;
 }
@@ -162,14 +160,14 @@ static void put_column(const struct gr_bh_piece *p, enum gr_bh_format weights, u
         if (error != NULL) {
             gr_bh_tile_get(weights, dst, rounded, TILE);
             add_error(block, rounded, error);
-            error->broken = error->broken || !all_finite(block);
+            error->broken = error->broken || !all_in_range(block);
         }
     }
     if (p->bias) {
         bias_block(p->w, p->col, block);
         gr_bh_tile_put(GR_BH_BF16, block, TILE, dst);
         if (error != NULL) {
-            error->broken = error->broken || !all_finite(block);
+            error->broken = error->broken || !all_in_range(block);
         }
     }
 }

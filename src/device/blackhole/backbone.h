@@ -57,6 +57,7 @@ struct gr_bh_backbone {
     const struct gr_bh_backbone_weights *w;
     int groups;    /* row groups of the vision tower: 1, or `blocks` */
     int mlp_parts; /* the hidden columns of the language model in so many parts, at least as many as the tiles ask for */
+    int row_parts; /* the rows of the language model in so many parts, one after the other, which divide w->rows: weights are read for each */
     int text_rows, image_rows, tokens;
     struct gr_bh_tiles t;     /* stage: all tiles */
     struct gr_bh_buf vl_rows; /* input [text and image row tiles, rows]: which row of the sequence goes where */
@@ -64,20 +65,23 @@ struct gr_bh_backbone {
     struct gr_bh_buf image;   /* own columns fp32 [blocks, 1]: rows of the connector */
     struct gr_bh_buf image_rows_in, token_rows; /* inputs: where image rows go in the sequence; rows of the others */
     struct gr_bh_buf patches;                   /* input [4 blocks, ...] on every tile */
-    uint32_t kept;                              /* L1: what is below this address may be overlaid when vl is written */
-    uint32_t used[3];                           /* L1 bytes of buffers of vision, connector, language model */
+    struct gr_bh_buf watch;                     /* of the last norms of vision and language model (layers.h) */
+    uint32_t kept;    /* L1: what is below this address may be overlaid behind the language model */
+    uint32_t used[3]; /* L1 bytes of buffers of vision, connector, language model */
 };
 
 /* Row groups that the tiles allow. */
 int gr_bh_backbone_groups(const struct gr_bh_backbone_weights *w, int tiles);
-/* Bytes above `kept`, for gr_bh_denoise_place. */
+/* Bytes above `kept`, for gr_bh_denoise_place: what rows of vl are made of. */
 uint32_t gr_bh_backbone_kept(const struct gr_bh_backbone *p);
 /* Buffers and inputs: "patches" [patches, 588] (pixels times 255), "image_rows" [32 rows, 32 blocks], "token_rows" [32 rows, D], "vl_rows"
  * [32 (text + image row tiles), 32 rows]; 0/1 but for token_rows. */
 void gr_bh_backbone_place(struct gr_bh_backbone *p);
-/* Emits everything; rows of vl go to vl_text and vl_image on every tile. Taps: vit.embed, vit.layer<i>, vit.out, mlp1.out, llm.input,
+/* Emits everything but rows of vl. Taps: vit.embed, vit.layer<i>, vit.out, mlp1.out, llm.input,
  * llm.layer<i>, llm.out, vlln.out; of the language model for all rows of the layout. */
-void gr_bh_emit_backbone(struct gr_bh_backbone *p, struct gr_bh_buf vl_text, struct gr_bh_buf vl_image);
+void gr_bh_emit_backbone(struct gr_bh_backbone *p);
+/* Row tiles of vl from `first` of the text's or the image's on to vl on every tile. */
+void gr_bh_emit_vl(struct gr_bh_backbone *p, bool text, int first, struct gr_bh_buf vl);
 
 /* Parts of it. */
 void gr_bh_emit_vision(struct gr_bh_backbone *p); /* and connector: the rows in p->image */

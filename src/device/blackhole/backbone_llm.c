@@ -81,25 +81,46 @@ struct llm {
     const struct gr_bh_tiles *t;
     const struct gr_bh_backbone_weights *w;
     struct gr_bh_heads heads;
-    int mt, columns, part;     /* row tiles, column tiles, hidden columns at a time */
-    struct gr_bh_buf rotation; /* constant tile */
+    int all, mt, columns, part; /* row tiles, those of a row part, column tiles, hidden columns at a time */
+    struct gr_bh_buf rotation;  /* constant tile */
     struct gr_bh_buf stats, q_stats, k_stats, mask, cosine, sine;
     struct gr_bh_buf h, ff, gate, up;
-    struct gr_bh_buf scratch, q, k, rotated, v, q_window, k_window; /* own columns; windows */
+    struct gr_bh_buf scratch, q, k, rotated; /* own columns */
+    struct gr_bh_buf q_head, k_head, v_head; /* of the tile's head */
     struct gr_bh_attention_scratch attention;
-    struct gr_bh_buf vlln_scratch, vlln_stats;
+    struct gr_bh_buf last_scratch, last_stats, vlln_stats; /* of the norms behind the layers */
 };
 
+/* A mask depends on key tile less row tile alone: from row to row it begins a tile earlier. This is that of the first rows, with the keys that
+ * those of the last have before them. */
 static float causal_value(void *user, int r, int c)
 {
-    (void)user;
-    return c > r ? MASKED : 0.0f;
+    const struct llm *s = user;
+    return c - 32 * (s->all - 1) > r ? MASKED : 0.0f;
 }
 /* Row x times it: -x[j + 16] in column j, x[j] in column j + 16. */
 static float rotation_value(void *user, int r, int c)
 {
     (void)user;
     return r == c + HALF_TILE ? -1.0f : c == r + HALF_TILE ? 1.0f : 0.0f;
+}
+
+/* Stride by row part of a buffer that has the rows of all. */
+static uint32_t part_stride(const struct llm *s, struct gr_bh_buf buf)
+{
+    return buf.mt > s->mt ? (uint32_t)s->mt * buf.m_stride : 0;
+}
+static struct gr_bh_buf rows_of_part(const struct llm *s, struct gr_bh_buf buf)
+{
+    buf.mt = (uint16_t)s->mt;
+    return buf;
+}
+
+/* Of the rows before, another part needs keys and values: they are not overlaid then. */
+static void keys_values(struct llm *s)
+{
+    s->k_head = gr_bh_alloc(s->b, "keys of the sequence", s->all, s->heads.span, GR_BH_BF16);
+    s->v_head = gr_bh_alloc(s->b, "values of the sequence", s->all, s->heads.span, GR_BH_BF16);
 }
 
 static void buffers(struct llm *s)
@@ -110,12 +131,16 @@ static void buffers(struct llm *s)
     s->stats = gr_bh_norm_stats_alloc(b, mt, s->columns, true);
     s->q_stats = gr_bh_norm_stats_alloc(b, mt, s->w->head_tiles, true);
     s->k_stats = gr_bh_norm_stats_alloc(b, mt, s->w->head_tiles, true);
-    s->mask = gr_bh_alloc(b, "causal mask", mt, mt, GR_BH_BF16);
-    s->cosine = gr_bh_alloc(b, "cosines", mt, 1, GR_BH_BF16);
-    s->sine = gr_bh_alloc(b, "sines", mt, 1, GR_BH_BF16);
+    s->mask = gr_bh_alloc(b, "causal mask", s->heads.rows, 2 * s->all - 1, GR_BH_BF16);
+    s->cosine = gr_bh_alloc(b, "cosines", s->all, 1, GR_BH_BF16);
+    s->sine = gr_bh_alloc(b, "sines", s->all, 1, GR_BH_BF16);
     s->gate = gr_bh_alloc(b, "gates", mt, 1, GR_BH_BF16);
     s->up = gr_bh_alloc(b, "hidden columns before the gates", mt, 1, GR_BH_BF16);
     gr_bh_heads_alloc(b, &s->heads);
+    if (s->all > mt) {
+        keys_values(s);
+    }
+    const uint32_t before = gr_bh_l1_mark(b);
     const int wide = s->columns > s->heads.columns ? s->columns : s->heads.columns;
     s->h = gr_bh_alloc(b, "normalised rows of the sequence", mt, wide, GR_BH_BF16);
     const uint32_t gathered = gr_bh_l1_mark(b);
@@ -125,14 +150,16 @@ static void buffers(struct llm *s)
     s->q = gr_bh_alloc(b, "own queries", mt, 1, GR_BH_FP32);
     s->k = gr_bh_alloc(b, "own keys", mt, 1, GR_BH_FP32);
     s->rotated = gr_bh_alloc(b, "rotated", mt, 1, GR_BH_FP32);
-    s->v = gr_bh_alloc(b, "own values", mt, 1, GR_BH_BF16);
-    s->q_window = gr_bh_alloc(b, "queries of the sequence", mt, s->heads.window, GR_BH_BF16);
-    s->k_window = gr_bh_alloc(b, "keys of the sequence", mt, s->heads.window, GR_BH_BF16);
-    s->attention = gr_bh_attention_scratch_new(b, &s->heads, mt, mt, 0);
-    gr_bh_l1_release(b, gathered);
-    s->vlln_scratch = gr_bh_norm_scratch(b, mt);
-    s->vlln_stats = gr_bh_norm_stats_alloc(b, mt, s->columns, false);
-    gr_bh_l1_release(b, gathered);
+    s->q_head = gr_bh_alloc(b, "queries of the sequence", mt, s->heads.span, GR_BH_BF16);
+    if (s->all == mt) {
+        keys_values(s);
+    }
+    s->attention = gr_bh_attention_scratch_new(b, &s->heads, s->all);
+    gr_bh_l1_release(b, before);
+    s->last_scratch = gr_bh_norm_scratch(b, s->all);
+    s->last_stats = gr_bh_norm_stats_alloc(b, s->all, s->columns, true);
+    s->vlln_stats = gr_bh_norm_stats_alloc(b, s->all, s->columns, false);
+    gr_bh_l1_release(b, before);
 }
 
 static void emit(struct llm *s, struct gr_bh_linear l) { gr_bh_emit_linear(s->b, s->t, &l); }
@@ -180,12 +207,12 @@ static void table(struct llm *s, struct gr_bh_buf out, const float *rows)
     struct gr_bh_op *op = gr_bh_emit_own(s->b, s->t, s->heads.columns, out);
     for (int g = 0; g < s->heads.columns; g++) {
         op[g].mt = 1; /* one piece a row tile */
-        op[g].nt = (uint16_t)s->mt;
+        op[g].nt = (uint16_t)s->all;
         op[g].out_n = out.m_stride;
         op[g].nseg = 1;
         op[g].stream = GR_BH_STREAM_WEIGHTS;
         op[g].seg[0] = by_row(s->t->identity, 0, (struct gr_bh_buf){.fmt = GR_BH_BF16}, 0, GR_BH_SEG_RING);
-        for (int m = 0; m < s->mt; m++) {
+        for (int m = 0; m < s->all; m++) {
             op[g].chunk = gr_bh_piece_add(s->b, g, GR_BH_STREAM_WEIGHTS,
                                           (struct gr_bh_piece){.kind = GR_BH_PIECE_ROWS,
                                                                .k0 = m,
@@ -199,7 +226,8 @@ static void table(struct llm *s, struct gr_bh_buf out, const float *rows)
 
 static struct gr_bh_norm norm(const struct llm *s, const float *weights)
 {
-    return (struct gr_bh_norm){.x = s->p->x,
+    return (struct gr_bh_norm){.x = rows_of_part(s, s->p->x),
+                               .x_i = part_stride(s, s->p->x),
                                .d = s->w->d.llm.hidden,
                                .rms = true,
                                .eps = GR_LLM_EPS,
@@ -230,15 +258,15 @@ static struct gr_bh_norm head_norm(const struct llm *s, struct gr_bh_buf x, stru
                                .own = true};
 }
 
-/* window = factor * (x cos + (x rotated) sin), to the tiles of the head. */
-static void rotate(struct llm *s, struct gr_bh_buf x, struct gr_bh_buf window, float factor, bool meet)
+/* out = factor * (x cos + (x rotated) sin), to the tiles of the head. */
+static void rotate(struct llm *s, struct gr_bh_buf x, struct gr_bh_buf out, float factor, bool meet)
 {
     struct gr_bh_op *op = gr_bh_emit_own(s->b, s->t, s->heads.columns, s->rotated);
     for (int g = 0; g < s->heads.columns; g++) {
         op[g].nseg = 1;
         op[g].seg[0] = by_row(x, x.m_stride, s->rotation, 0, 0);
     }
-    op = gr_bh_emit_own(s->b, s->t, s->heads.columns, window);
+    op = gr_bh_emit_own(s->b, s->t, s->heads.columns, rows_of_part(s, out));
     for (int g = 0; g < gr_bh_build_config(s->b)->grid->tiles; g++) {
         op[g].flags = meet ? GR_BH_OP_BARRIER : 0;
         if (g >= s->heads.columns) {
@@ -247,11 +275,14 @@ static void rotate(struct llm *s, struct gr_bh_buf x, struct gr_bh_buf window, f
         op[g].nseg = 2;
         op[g].function = GR_BH_SCALE;
         memcpy(&op[g].arg, &factor, sizeof factor);
-        op[g].out += (uint32_t)(g % s->heads.window) * window.n_stride;
+        op[g].out += (uint32_t)(g % s->heads.span) * out.n_stride;
         op[g].to = op[g].out;
         op[g].to_m = op[g].out_m;
+        op[g].out_i = op[g].to_i = part_stride(s, out);
         op[g].seg[0] = by_row(x, x.m_stride, s->cosine, s->cosine.m_stride, GR_BH_SEG_ELEMENT);
+        op[g].seg[0].b_i = part_stride(s, s->cosine);
         op[g].seg[1] = by_row(s->rotated, s->rotated.m_stride, s->sine, s->sine.m_stride, GR_BH_SEG_ELEMENT);
+        op[g].seg[1].b_i = part_stride(s, s->sine);
         op[g].dest = gr_bh_heads_dest(s->b, s->t, &s->heads, g, g, false, &op[g].dests);
     }
 }
@@ -262,7 +293,9 @@ static void attention(struct llm *s, const struct gr_bh_llm_weights *w)
     struct gr_bh_linear l = gr_bh_whole(&w->k, s->h, s->k);
     l.back = 1; /* not the queries */
     emit(s, l);
-    l = gr_bh_whole(&w->v, s->h, s->v);
+    l = gr_bh_whole(&w->v, s->h, s->v_head);
+    l.heads = &s->heads;
+    l.out_i = part_stride(s, s->v_head);
     l.back = 2;
     emit(s, l);
     const struct gr_bh_norm q = head_norm(s, s->q, s->q_stats, w->q_norm),
@@ -270,19 +303,24 @@ static void attention(struct llm *s, const struct gr_bh_llm_weights *w)
     gr_bh_emit_norm_send(s->b, s->t, &q, false);
     gr_bh_emit_norm_send(s->b, s->t, &k, true);
     gr_bh_emit_norm_apply(s->b, s->t, &q);
-    rotate(s, s->q, s->q_window, 1.0f / sqrtf((float)s->w->d.llm.head_dim), false);
+    rotate(s, s->q, s->q_head, 1.0f / sqrtf((float)s->w->d.llm.head_dim), false);
     gr_bh_emit_norm_apply(s->b, s->t, &k);
-    rotate(s, s->k, s->k_window, 1.0f, true);
+    rotate(s, s->k, s->k_head, 1.0f, true);
+    struct gr_bh_buf mask = s->mask;
+    mask.addr += (uint32_t)(s->all - 1) * mask.n_stride;
     const struct gr_bh_attention a = {.heads = &s->heads,
-                                      .q = s->q_window,
-                                      .k = s->k_window,
-                                      .v = s->v,
-                                      .mask = s->mask,
+                                      .q = s->q_head,
+                                      .k = s->k_head,
+                                      .v = s->v_head,
+                                      .mask = mask,
                                       .mask_rows = true,
+                                      .mask_part = 0u - (uint32_t)s->heads.rows * mask.n_stride,
+                                      .mask_i = 0u - (uint32_t)s->mt * mask.n_stride,
                                       .scratch = s->attention,
                                       .out = s->h};
     gr_bh_emit_attention(s->b, s->t, &a);
     l = gr_bh_whole(&w->o, s->h, s->p->x);
+    l.out_i = part_stride(s, s->p->x);
     l.accumulate = true;
     emit(s, l);
 }
@@ -327,6 +365,7 @@ static void mlp(struct llm *s, const struct gr_bh_llm_weights *w)
         emit(s, l);
         gather_hidden(s, n, n1);
         l = gr_bh_whole(&w->down, s->ff, s->p->x);
+        l.out_i = part_stride(s, s->p->x);
         l.k0 = n;
         l.k1 = n1;
         l.accumulate = true;
@@ -335,17 +374,28 @@ static void mlp(struct llm *s, const struct gr_bh_llm_weights *w)
     }
 }
 
+/* Of a row part. Keys of those behind are those of the layer before, and masked. */
+static void layer(struct llm *s, const struct gr_bh_llm_weights *w)
+{
+    const struct gr_bh_norm first = norm(s, w->norm1), second = norm(s, w->norm2);
+    gr_bh_emit_norm(s->b, s->t, &first);
+    attention(s, w);
+    gr_bh_emit_norm(s->b, s->t, &second);
+    mlp(s, w);
+}
+
 static void layers(struct llm *s)
 {
     const int n = s->w->d.llm.layers;
     gr_bh_loop(s->b, n, 0);
     for (int i = 0; i < n; i++) {
         gr_bh_round(s->b, i);
-        struct gr_bh_norm first = norm(s, s->w->llm[i].norm1), second = norm(s, s->w->llm[i].norm2);
-        gr_bh_emit_norm(s->b, s->t, &first);
-        attention(s, &s->w->llm[i]);
-        gr_bh_emit_norm(s->b, s->t, &second);
-        mlp(s, &s->w->llm[i]);
+        gr_bh_loop(s->b, s->all / s->mt, 1u << GR_BH_STREAM_WEIGHTS);
+        for (int part = 0; part < s->all / s->mt; part++) {
+            gr_bh_round(s->b, part);
+            layer(s, &s->w->llm[i]);
+        }
+        gr_bh_loop_end(s->b);
         char name[24];
         (void)snprintf(name, sizeof name, "llm.layer%d", i);
         tap(s, name);
@@ -357,17 +407,21 @@ static void layers(struct llm *s)
 static void last_norms(struct llm *s)
 {
     struct gr_bh_norm n = norm(s, s->w->llm_norm);
+    gr_bh_emit_barrier(s->b); /* hidden columns of others are overlaid */
+    gr_bh_emit_norm_stats(s->b, s->t, s->last_stats, s->columns);
+    gr_bh_emit_norm_stats(s->b, s->t, s->vlln_stats, s->columns);
     n.own = true;
-    n.out = s->p->x;
+    n.x = n.out = s->p->x;
+    n.watch = s->p->watch;
+    n.x_i = 0;
+    n.scratch = s->last_scratch;
+    n.stats = s->last_stats;
     gr_bh_emit_norm(s->b, s->t, &n);
     tap(s, "llm.out");
-    gr_bh_emit_barrier(s->b); /* the scratch of others is overlaid */
-    gr_bh_emit_norm_stats(s->b, s->t, s->vlln_stats, s->columns);
     n.rms = false;
     n.eps = GR_VLLN_EPS;
     n.scale = s->w->vlln;
     n.shift = s->w->vlln + s->w->d.llm.hidden;
-    n.scratch = s->vlln_scratch;
     n.stats = s->vlln_stats;
     gr_bh_emit_norm(s->b, s->t, &n);
     tap(s, "vlln.out");
@@ -383,7 +437,8 @@ void gr_bh_emit_llm(struct gr_bh_backbone *p)
                     .t = &p->t,
                     .w = p->w,
                     .heads = gr_bh_heads_of(d->llm.heads, 32 * p->w->head_tiles),
-                    .mt = p->w->rows,
+                    .all = p->w->rows,
+                    .mt = p->w->rows / p->row_parts,
                     .columns = gr_bh_tiles_of(d->llm.hidden)};
     s.part = (gr_bh_tiles_of(d->llm.mlp) + p->mlp_parts - 1) / p->mlp_parts;
     if (s.columns > tiles || s.heads.columns > tiles || s.part > tiles) {
@@ -391,6 +446,7 @@ void gr_bh_emit_llm(struct gr_bh_backbone *p)
                          s.heads.columns, tiles);
         return;
     }
+    gr_bh_heads_on(&s.heads, s.mt, tiles);
     (void)gr_bh_l1_lowest(p->b);
     buffers(&s);
     p->used[2] = GR_BH_L1_END - gr_bh_l1_lowest(p->b);
@@ -398,7 +454,11 @@ void gr_bh_emit_llm(struct gr_bh_backbone *p)
     gr_bh_emit_norm_stats(s.b, s.t, s.stats, s.columns);
     gr_bh_emit_norm_stats(s.b, s.t, s.q_stats, s.w->head_tiles);
     gr_bh_emit_norm_stats(s.b, s.t, s.k_stats, s.w->head_tiles);
-    gr_bh_emit_fill(s.b, s.t, "causal mask", s.mask, causal_value, NULL);
+    gr_bh_emit_fill(s.b, s.t, "causal mask", s.mask, causal_value, &s);
+    if (s.all > s.mt) {
+        gr_bh_emit_zeros(s.b, s.t, s.k_head);
+        gr_bh_emit_zeros(s.b, s.t, s.v_head);
+    }
     gr_bh_emit_heads(s.b, s.t, &s.heads);
     table(&s, s.cosine, s.w->cosine);
     table(&s, s.sine, s.w->sine);
@@ -406,13 +466,14 @@ void gr_bh_emit_llm(struct gr_bh_backbone *p)
     last_norms(&s);
 }
 
-/* Rows of x for the action head, by a 0/1 product, to all tiles. */
-static void gather_vl(struct gr_bh_backbone *p, struct gr_bh_buf vl, int first, bool meet)
+/* By a 0/1 product of the rows of x. */
+void gr_bh_emit_vl(struct gr_bh_backbone *p, bool text, int first, struct gr_bh_buf vl)
 {
+    const int row = first + (text ? 0 : gr_bh_tiles_of(p->text_rows));
     const int columns = gr_bh_tiles_of(p->w->d.llm.hidden);
     struct gr_bh_op *op = gr_bh_emit_own(p->b, &p->t, columns, vl);
     for (int g = 0; g < gr_bh_build_config(p->b)->grid->tiles; g++) {
-        op[g].flags = meet ? GR_BH_OP_BARRIER : 0;
+        op[g].flags = GR_BH_OP_BARRIER;
         if (g >= columns) {
             continue;
         }
@@ -421,7 +482,7 @@ static void gather_vl(struct gr_bh_backbone *p, struct gr_bh_buf vl, int first, 
         op[g].to = op[g].out;
         op[g].to_m = op[g].out_m;
         op[g].seg[0] = by_row(p->vl_rows, p->vl_rows.m_stride, p->x, 0, 0);
-        op[g].seg[0].a += (uint32_t)first * p->vl_rows.m_stride;
+        op[g].seg[0].a += (uint32_t)row * p->vl_rows.m_stride;
         op[g].seg[0].a_k = p->vl_rows.n_stride;
         op[g].seg[0].kcount = p->x.mt;
         op[g].seg[0].b_k = p->x.m_stride;
@@ -430,11 +491,9 @@ static void gather_vl(struct gr_bh_backbone *p, struct gr_bh_buf vl, int first, 
     }
 }
 
-void gr_bh_emit_backbone(struct gr_bh_backbone *p, struct gr_bh_buf vl_text, struct gr_bh_buf vl_image)
+void gr_bh_emit_backbone(struct gr_bh_backbone *p)
 {
     gr_bh_emit_vision(p);
     gr_bh_l1_release(p->b, p->kept); /* once the rows of the sequence are there, their sources may go */
     gr_bh_emit_llm(p);
-    gather_vl(p, vl_text, 0, false);
-    gather_vl(p, vl_image, vl_text.mt, true);
 }

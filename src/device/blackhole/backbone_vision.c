@@ -20,8 +20,9 @@ struct vision {
     struct gr_bh_tiles t; /* stage: row groups */
     struct gr_bh_heads heads;
     int mt, keys, columns;           /* row tiles of a group and of all; column tiles */
+    int part;                        /* hidden columns at a time */
     struct gr_bh_buf x, stats, mask; /* x: own columns fp32 */
-    struct gr_bh_buf h, ff[2], scratch, q, k, v;
+    struct gr_bh_buf h, ff[2], scratch, q, k, v, out;
     struct gr_bh_attention_scratch attention;
 };
 
@@ -47,18 +48,19 @@ static void buffers(struct vision *s)
     const uint32_t lasting = gr_bh_l1_mark(s->b);
     s->p->patches = gr_bh_alloc(s->b, "patches", s->keys, gr_bh_tiles_of(s->p->w->patch.k), GR_BH_BF16);
     gr_bh_l1_release(s->b, lasting);
-    s->h = gr_bh_alloc(s->b, "normalised patch rows", s->mt, s->columns, GR_BH_BF16);
-    const uint32_t gathered = gr_bh_l1_mark(s->b);
-    s->ff[0] = gr_bh_alloc(s->b, "hidden columns of patches", s->mt, s->columns, GR_BH_BF16);
-    s->ff[1] = gr_bh_alloc(s->b, "hidden columns of patches", s->mt, s->columns, GR_BH_BF16);
-    gr_bh_l1_release(s->b, gathered);
-    s->q = gr_bh_alloc(s->b, "queries of patches", s->mt, s->heads.window, GR_BH_BF16);
-    s->k = gr_bh_alloc(s->b, "keys of patches", s->keys, s->heads.window, GR_BH_BF16);
-    s->v = gr_bh_alloc(s->b, "values of patches", s->keys, 1, GR_BH_BF16);
+    s->out = gr_bh_alloc(s->b, "attention of patches", s->mt, s->heads.heads * s->heads.span, GR_BH_BF16);
+    s->q = gr_bh_alloc(s->b, "queries of patches", s->mt, s->heads.span, GR_BH_BF16);
+    s->k = gr_bh_alloc(s->b, "keys of patches", s->keys, s->heads.span, GR_BH_BF16);
+    s->v = gr_bh_alloc(s->b, "values of patches", s->keys, s->heads.span, GR_BH_BF16);
     const uint32_t own = gr_bh_l1_mark(s->b); /* norms and attention take turns */
     s->scratch = gr_bh_norm_scratch(s->b, s->mt);
     gr_bh_l1_release(s->b, own);
-    s->attention = gr_bh_attention_scratch_new(s->b, &s->heads, s->mt, s->keys, 1);
+    s->attention = gr_bh_attention_scratch_new(s->b, &s->heads, s->keys);
+    gr_bh_l1_release(s->b, lasting);
+    s->h = gr_bh_alloc(s->b, "normalised patch rows", s->mt, s->columns,
+                       GR_BH_BF16); /* no larger than what overlays it: dead by then */
+    s->ff[0] = gr_bh_alloc(s->b, "hidden columns of patches", s->mt, s->part, GR_BH_BF16);
+    s->ff[1] = gr_bh_alloc(s->b, "hidden columns of patches", s->mt, s->part, GR_BH_BF16);
     gr_bh_l1_release(s->b, lasting); /* for the connector, whose gathered rows lie where these do */
 }
 
@@ -148,27 +150,28 @@ static void attention(struct vision *s, const struct gr_bh_vit_weights *w)
     l.back = 1; /* not the queries */
     emit(s, l);
     l = gr_bh_whole(&w->v, s->h, s->v);
+    l.heads = &s->heads;
     l.to_groups = true;
     l.out_g = (uint32_t)s->mt * s->v.m_stride;
     l.back = 2;
     l.barrier = true;
     emit(s, l);
     const struct gr_bh_attention a = {
-        .heads = &s->heads, .q = s->q, .k = s->k, .v = s->v, .mask = s->mask, .scratch = s->attention, .out = s->h};
+        .heads = &s->heads, .q = s->q, .k = s->k, .v = s->v, .mask = s->mask, .scratch = s->attention, .out = s->out};
     gr_bh_emit_attention(s->b, &s->t, &a);
-    l = gr_bh_whole(&w->out, s->h, s->x);
+    l = gr_bh_whole(&w->out, s->out, s->x);
     l.accumulate = true;
     emit(s, l);
 }
 
-/* As many hidden columns at a time as there are columns of x, in two buffers by turns. */
+/* Some hidden columns at a time, in two buffers by turns. */
 static void mlp(struct vision *s, const struct gr_bh_vit_weights *w)
 {
     const int all = gr_bh_tiles_of(w->fc1.n);
-    for (int n = 0, turn = 0; n < all; n += s->columns, turn ^= 1) {
+    for (int n = 0, turn = 0; n < all; n += s->part, turn ^= 1) {
         struct gr_bh_linear l = gr_bh_whole(&w->fc1, s->h, s->ff[turn]);
         l.n0 = n;
-        l.n1 = n + s->columns < all ? n + s->columns : all;
+        l.n1 = n + s->part < all ? n + s->part : all;
         l.function = GR_BH_GELU;
         l.back = n > 0 ? 1 : 0; /* not the product of the columns before */
         l.gather = l.barrier = true;
@@ -212,6 +215,7 @@ void gr_bh_emit_vision(struct gr_bh_backbone *p)
                        .keys = GR_BH_PATCHES * p->w->blocks,
                        .columns = gr_bh_tiles_of(d->vit.hidden)};
     s.mt = s.keys / p->groups;
+    s.part = p->row_parts > 1 ? (3 * s.columns + 3) / 4 : s.columns; /* as L1 is short */
     if (p->groups > 1) {
         s.t.groups = p->groups;
         s.t.columns = s.columns;
@@ -220,6 +224,7 @@ void gr_bh_emit_vision(struct gr_bh_backbone *p)
         gr_bh_build_fail(p->b, "%d groups of patch rows of width %d on %d tiles", p->groups, d->vit.hidden, tiles);
         return;
     }
+    gr_bh_heads_on(&s.heads, s.mt, gr_bh_stage_columns(p->b, &s.t));
     (void)gr_bh_l1_lowest(p->b);
     buffers(&s);
     gr_bh_input(p->b, (struct gr_bh_io){.name = "patches",
@@ -234,6 +239,7 @@ void gr_bh_emit_vision(struct gr_bh_backbone *p)
     struct gr_bh_norm n = norm(&s, p->w->vit_post);
     n.own = true;
     n.out = s.x;
+    n.watch = p->watch;
     gr_bh_emit_norm(p->b, &s.t, &n);
     tap(&s, "vit.out");
     gr_bh_emit_barrier(p->b); /* statistics are sent again, and what others normalised with is overlaid */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "device/blackhole/tile_format.h"
 #include "model/positions.h"
 
 enum { TILE = 32, HALF_TILE = 16 };
@@ -47,13 +48,14 @@ static struct gr_bh_matrix linear(const struct maker *m, const struct gr_linear 
                                  .fmt = m->o->fmt};
 }
 
-/* Element i of a norm's weights as piece j = to(i) of [gain - 1 | shift]; not finite ones are refused. */
+/* Element i of a norm's weights as piece j = to(i) of [gain - 1 | shift]. */
 static void norm_at(struct maker *m, const struct gr_norm *n, int i, float *gain, float *shift)
 {
     *gain = gr_tensor_f32(&n->w, (size_t)i) - 1.0f;
     *shift = n->b.data != NULL ? gr_tensor_f32(&n->b, (size_t)i) : 0.0f;
-    if (m->status == GR_OK && (!isfinite(*gain) || !isfinite(*shift))) {
-        m->status = gr_fail(m->err, GR_ERR_FORMAT, "%s: element %d is not a finite number", n->w.name, i);
+    if (m->status == GR_OK && (!gr_bh_in_range(*gain) || !gr_bh_in_range(*shift))) {
+        m->status = gr_fail(m->err, GR_ERR_FORMAT, GR_BH_OUT_OF_RANGE, gr_bh_in_range(*gain) ? n->b.name : n->w.name, i,
+                            (double)(gr_bh_in_range(*gain) ? *shift : *gain));
     }
 }
 static const float *norm(struct maker *m, const struct gr_norm *n, int d)
@@ -92,8 +94,8 @@ static void positions(struct maker *m)
         for (size_t c = 0; c < D; c++) {
             const float v = raster[(size_t)p * D + c];
             rows[(size_t)row_of(d, p) * D + c] = v;
-            if (m->status == GR_OK && !isfinite(v)) {
-                m->status = gr_fail(m->err, GR_ERR_FORMAT, "%s: not a finite number", m->w->vit_pos.name);
+            if (m->status == GR_OK && !gr_bh_in_range(v)) {
+                m->status = gr_fail(m->err, GR_ERR_FORMAT, GR_BH_OUT_OF_RANGE, m->w->vit_pos.name, (int)c, (double)v);
             }
         }
     }
@@ -103,6 +105,9 @@ static void vision(struct maker *m)
 {
     struct gr_bh_backbone_weights *o = m->o;
     const int D = o->d.vit.hidden;
+    const struct gr_bh_heads h = gr_bh_heads_of(o->d.vit.heads, D / o->d.vit.heads);
+    int *row = take_map(m, (size_t)gr_bh_heads_out(&h));
+    gr_bh_heads_rows(&h, row);
     o->patch = linear(m, &m->w->patch);
     for (int i = 0; i < o->d.vit.layers; i++) {
         const struct gr_vit_layer *l = &m->w->vit[i];
@@ -114,6 +119,8 @@ static void vision(struct maker *m)
                                                .fc2 = linear(m, &l->fc2),
                                                .norm1 = norm(m, &l->norm1, D),
                                                .norm2 = norm(m, &l->norm2, D)};
+        o->vit[i].out.row = row;
+        o->vit[i].out.k = gr_bh_heads_out(&h);
     }
     o->vit_post = norm(m, &m->w->vit_post, D);
     positions(m);
@@ -240,7 +247,9 @@ static enum gr_status take_memory(struct gr_bh_backbone_weights *o, struct gr_er
     const size_t patches = (size_t)o->blocks * GR_BH_PATCHES * TILE, columns = (size_t)d->llm.heads * width;
     const size_t values = (4 * vl + 2 + 2 * GR_BH_PATCHES) * V + (patches + (size_t)d->vit.patches) * V +
                           (4 * ll + 4) * L + 4 * ll * width + 2 * rows * width + rows * (size_t)d->llm.head_dim;
-    const size_t maps = (size_t)d->vit.patches + GR_BH_PATCHES * TILE * up(d->vit.hidden) + 4 * columns;
+    const struct gr_bh_heads heads = gr_bh_heads_of(d->vit.heads, d->vit.hidden / d->vit.heads);
+    const size_t maps = (size_t)gr_bh_heads_out(&heads) + (size_t)d->vit.patches +
+                        GR_BH_PATCHES * TILE * up(d->vit.hidden) + 4 * columns;
     o->vit = calloc(vl, sizeof *o->vit);
     o->llm = calloc(ll, sizeof *o->llm);
     o->values = calloc(values, sizeof *o->values);

@@ -131,9 +131,14 @@ enum gr_status gr_bh_build_finish(struct gr_bh_build *b, const struct gr_bh_prog
 
 /* Writes zeros to all of the data part of L1, then lists and constants; the arena was uploaded. Starts the resident program. */
 enum gr_status gr_bh_program_load(const struct gr_bh_program *p, struct gr_bh_machine *m, struct gr_err *err);
-/* values [rows, cols]. An input owns its buffer: rows and columns around the values become zero. */
+/* values [rows, cols]. An input owns its buffer, on every tile of the group: rows and columns around the values become zero. */
 enum gr_status gr_bh_write_input(const struct gr_bh_program *p, struct gr_bh_machine *m, const char *name,
                                  const float *values, struct gr_err *err);
+/* The same of rows that need not lie anywhere: values of row r [cols], valid until the next call; NULL: zeros. Every row is asked for several
+ * times. */
+typedef const float *(*gr_bh_row_fn)(void *user, int r);
+enum gr_status gr_bh_write_rows(const struct gr_bh_program *p, struct gr_bh_machine *m, const char *name,
+                                gr_bh_row_fn row, void *user, struct gr_err *err);
 enum gr_status gr_bh_read_io(const struct gr_bh_program *p, struct gr_bh_machine *m, const struct gr_bh_io *io,
                              float *values, struct gr_err *err);
 const struct gr_bh_io *gr_bh_find_input(const struct gr_bh_program *p, const char *name);

@@ -205,6 +205,7 @@ static struct gr_bh_segment times_x(struct gr_bh_buf constant, const struct gr_b
 {
     struct gr_bh_segment s = times(constant, n->x.addr, (uint32_t)fold_of(n) * n->x.m_stride, flags);
     s.b_n = n->x.m_stride;
+    s.b_i = n->x_i;
     return s;
 }
 /* Ones times the parts of a row, transposed: their sums. */
@@ -243,24 +244,20 @@ static void mean_op(const struct gr_bh_tiles *t, const struct norm *w, int c, st
     own(w->n, op, MEAN, 1);
     arg(op, GR_BH_SCALE, weight > 0 ? (1.0f + 0.35f / 512) / (float)weight : 0.0f);
     op->seg[0] = summed(weight < 32 * fold_of(w->n) ? w->valid : t->ones, w->n, w->n->x.addr, w->n->x.m_stride);
+    op->seg[0].b_i = w->n->x_i;
 }
-/* (x - own mean)^2 (d / g)^2 / d, or x^2 */
+/* (x - own mean)^2 (d / g)^2 / d, or x^2: by the SFPU, where what overflows is infinite. */
 static void square_op(const struct gr_bh_tiles *t, const struct norm *w, int c, struct gr_bh_op *op)
 {
     const struct gr_bh_norm *n = w->n;
     (void)c;
     folded(n, op, SQUARE, n->rms ? 1 : 2);
-    if (n->rms) {
-        op->seg[0] = element(n->x.addr, (uint32_t)fold_of(n) * n->x.m_stride, 0, 0, 0);
-        op->seg[0].a_n = n->x.m_stride;
-        op->seg[0].b = op->seg[0].a;
-        op->seg[0].b_m = op->seg[0].a_m;
-        op->seg[0].b_n = op->seg[0].a_n;
-        return;
-    }
-    arg(op, GR_BH_SQUARE, w->d * w->d / (float)n->d);
+    arg(op, GR_BH_SQUARE, n->rms ? 1.0f : w->d * w->d / (float)n->d);
     op->seg[0] = times_x(t->ones, n, GR_BH_SEG_ELEMENT);
-    op->seg[1] = times(t->minus_ones, scratch(n, MEAN), n->scratch.m_stride, GR_BH_SEG_ELEMENT | GR_BH_SEG_TRANSPOSE);
+    if (!n->rms) {
+        op->seg[1] =
+            times(t->minus_ones, scratch(n, MEAN), n->scratch.m_stride, GR_BH_SEG_ELEMENT | GR_BH_SEG_TRANSPOSE);
+    }
 }
 static void square_sum_op(const struct gr_bh_tiles *t, const struct norm *w, int c, struct gr_bh_op *op)
 {
@@ -327,6 +324,7 @@ static void divide_op(const struct gr_bh_tiles *t, const struct norm *w, int c, 
     if (n->rms) {
         op->seg[0] = element(n->x.addr, parts * n->x.m_stride, scratch(n, SPREAD), row, GR_BH_SEG_TRANSPOSE);
         op->seg[0].a_n = n->x.m_stride;
+        op->seg[0].a_i = n->x_i;
     } else {
         op->seg[0] = element(scratch(n, INVERSE), row, scratch(n, ROW), parts * row, GR_BH_SEG_TRANSPOSE);
         op->seg[0].b_n = row;
@@ -356,6 +354,20 @@ static void barrier(const struct gr_bh_build *b, struct gr_bh_op *op)
 {
     for (int g = 0; g < gr_bh_build_config(b)->grid->tiles; g++) {
         op[g].flags |= GR_BH_OP_BARRIER;
+    }
+}
+
+/* The variances of all rows, from where deviation_op has them: what is not finite stays so. */
+static void watch(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct norm *w)
+{
+    struct gr_bh_op *op = gr_bh_emit(b);
+    for (int g = 0; g < gr_bh_stage_groups(t); g++) {
+        struct gr_bh_op *o = &op[g * gr_bh_stage_columns(b, t)];
+        deviation_op(t, w, 0, o);
+        o->function = GR_BH_NONE;
+        o->flags = GR_BH_OP_ACCUMULATE;
+        o->out = w->n->watch.addr;
+        o->out_m = 0;
     }
 }
 
@@ -427,6 +439,9 @@ void gr_bh_emit_norm_apply(struct gr_bh_build *b, const struct gr_bh_tiles *t, c
         each(b, t, &w, centre_op);
     }
     each(b, t, &w, deviation_op);
+    if (n->watch.mt > 0) {
+        watch(b, t, &w);
+    }
     if (!n->rms) {
         each(b, t, &w, inverse_op);
     }

@@ -8,9 +8,20 @@
 #include <string.h>
 
 #include "device/blackhole/backbone.h"
+#include "device/blackhole/tile_format.h"
 
 #define MASKED (-1e4f)
-enum { TILE = 32, FIRST_X = 1, FIRST_Y = 2, LAST_BEFORE_GAP = 7, GAP = 2, PIXELS = 255, MORE_PARTS = 3 };
+enum {
+    TILE = 32,
+    FIRST_X = 1,
+    FIRST_Y = 2,
+    LAST_BEFORE_GAP = 7,
+    GAP = 2,
+    PIXELS = 255,
+    FACE_BYTES = 1024, /* of fp32 */
+    PATCH_VALUES = 3 * GR_PATCH * GR_PATCH,
+    MORE_PARTS = 5
+};
 
 struct gr_bh_request {
     struct gr_bh_request_cfg cfg; /* w: only while building */
@@ -23,14 +34,18 @@ struct gr_bh_request {
     struct gr_bh_build *build;
     const struct gr_bh_program *program;
     struct gr_bh_request_l1 l1;
+    struct gr_bh_buf watch; /* of the norms that see what has overflowed, on the first tile of each of the row groups */
+    int groups, group_tiles;
     int text_rows;
-    float *values; /* one input at a time */
-    size_t room;
+    float *values; /* rows of the values of one input */
+    float *unit;   /* [2 unit_at] zeros, a one in the middle */
+    int unit_at;
+    /* Of an observation: what row of the sequence each row of vl is, what row of the image each row of the sequence is; -1: none. */
+    int *vl_token, *image_row;
 };
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static int most(int a, int b) { return a > b ? a : b; }
-static size_t up_tiles(int n) { return (size_t)gr_bh_tiles_of(n); }
 
 /* ---- tiles ---- */
 
@@ -48,6 +63,35 @@ static int tiles_needed(const struct gr_bh_request *r)
     return n;
 }
 
+/* The next tiles: those of a rectangle row by row, as far as `end`. */
+static int number_rectangle(struct gr_bh_request *r, int at, int end, int x0, int y0, int width, int height)
+{
+    for (int i = 0; i < width * height && at < end; i++) {
+        const uint32_t x = FIRST_X + (uint32_t)(x0 + i % width), y = FIRST_Y + (uint32_t)(y0 + i / width);
+        r->xy[at++] = (x > LAST_BEFORE_GAP ? x + GAP : x) | y << 6;
+    }
+    return at;
+}
+
+/* Row groups of the vision tower are rectangles side by side, as many as there is room for: so what goes to all tiles of one is a single
+ * multicast. Then come the columns beside them, then the rows below. */
+static void number_tiles(struct gr_bh_request *r, int n)
+{
+    const int width = r->cfg.columns, height = r->cfg.rows, each = gr_bh_tiles_of(r->d.vit.hidden);
+    const int groups = r->backbone != NULL ? gr_bh_backbone_groups(r->backbone, width * height) : 1;
+    int w = 1;
+    while (each % w != 0 || each / w > height) {
+        w++;
+    }
+    const int beside = groups == 1 ? 0 : groups < width / w ? groups : width / w, high = each / w;
+    int at = 0;
+    for (int g = 0; g < beside; g++) {
+        at = number_rectangle(r, at, n, g * w, 0, w, high);
+    }
+    at = number_rectangle(r, at, n, beside * w, 0, width - beside * w, height);
+    (void)number_rectangle(r, at, n, 0, high, beside * w, height - high);
+}
+
 static enum gr_status choose_tiles(struct gr_bh_request *r, struct gr_err *err)
 {
     const int n = tiles_needed(r), columns = r->cfg.columns;
@@ -58,36 +102,44 @@ static enum gr_status choose_tiles(struct gr_bh_request *r, struct gr_err *err)
     if (r->xy == NULL) {
         return gr_fail(err, GR_ERR_NOMEM, "no memory for %d tiles", n);
     }
+    number_tiles(r, n);
+    r->grid = (struct gr_bh_grid){.tiles = n, .xy = r->xy, .xy0 = r->xy[0], .xy1 = r->xy[0]};
     for (int i = 0; i < n; i++) {
-        const uint32_t x = FIRST_X + (uint32_t)(i % columns), y = FIRST_Y + (uint32_t)(i / columns);
-        r->xy[i] = (x > LAST_BEFORE_GAP ? x + GAP : x) | y << 6;
+        const uint32_t x = (uint32_t)most((int)(r->grid.xy1 & 63), (int)(r->xy[i] & 63));
+        const uint32_t y = (uint32_t)most((int)(r->grid.xy1 >> 6), (int)(r->xy[i] >> 6));
+        r->grid.xy1 = x | y << 6;
     }
-    const int last = n < columns ? n - 1 : columns - 1;
-    const uint32_t corner = (r->xy[last] & 63) | r->xy[n - 1] >> 6 << 6;
-    r->grid = (struct gr_bh_grid){.tiles = n, .xy = r->xy, .xy0 = r->xy[0], .xy1 = corner};
     return GR_OK;
 }
 
 /* ---- building ---- */
 
-static void emit(struct gr_bh_request *r, int mlp_parts)
+static void emit_vl(void *user, bool text, int first, struct gr_bh_buf vl) { gr_bh_emit_vl(user, text, first, vl); }
+
+static void emit(struct gr_bh_request *r, int row_parts, int mlp_parts)
 {
     struct gr_bh_build *b = r->build;
+    r->watch = gr_bh_alloc(b, "norms that are watched", 1, 1, GR_BH_FP32);
+    struct gr_bh_backbone backbone = {.b = b,
+                                      .watch = r->watch,
+                                      .w = r->backbone,
+                                      .row_parts = row_parts,
+                                      .mlp_parts = mlp_parts,
+                                      .text_rows = r->text_rows,
+                                      .image_rows = r->d.vit.tokens,
+                                      .tokens = r->cfg.max_tokens};
     const struct gr_bh_denoise d = {.w = r->head,
                                     .text_rows = r->text_rows,
                                     .image_rows = r->d.vit.tokens,
                                     .steps = r->d.dit.steps,
-                                    .vl_computed = r->backbone != NULL};
+                                    .vl = r->backbone != NULL ? emit_vl : NULL,
+                                    .vl_user = &backbone,
+                                    .watch = r->watch,
+                                    .narrow = row_parts > 1};
     struct gr_bh_denoise_plan *p = gr_bh_denoise_plan_new(b, &d);
     if (p == NULL) {
         return;
     }
-    struct gr_bh_backbone backbone = {.b = b,
-                                      .w = r->backbone,
-                                      .mlp_parts = mlp_parts,
-                                      .text_rows = d.text_rows,
-                                      .image_rows = d.image_rows,
-                                      .tokens = r->cfg.max_tokens};
     const uint32_t mark = gr_bh_l1_mark(b);
     (void)gr_bh_l1_lowest(b);
     gr_bh_denoise_place(p, r->backbone != NULL ? mark - gr_bh_backbone_kept(&backbone) : mark);
@@ -95,8 +147,11 @@ static void emit(struct gr_bh_request *r, int mlp_parts)
     if (r->backbone != NULL) {
         backbone.groups = gr_bh_backbone_groups(r->backbone, r->grid.tiles);
         backbone.t = gr_bh_tiles_new(b);
+        gr_bh_emit_zeros(b, &backbone.t, r->watch);
+        r->groups = backbone.groups;
+        r->group_tiles = gr_bh_tiles_of(r->d.vit.hidden);
         gr_bh_backbone_place(&backbone);
-        gr_bh_emit_backbone(&backbone, gr_bh_denoise_vl(p, true), gr_bh_denoise_vl(p, false));
+        gr_bh_emit_backbone(&backbone);
         r->l1.vision = backbone.used[0];
         r->l1.connector = backbone.used[1];
         r->l1.llm = backbone.used[2];
@@ -105,41 +160,80 @@ static void emit(struct gr_bh_request *r, int mlp_parts)
     gr_bh_denoise_plan_free(p);
 }
 
-/* The hidden columns of the language model in as few parts as L1 has room for: beside a ring of two chunks, if need be of one. */
-static enum gr_status build(struct gr_bh_request *r, struct gr_err *err)
+static enum gr_status build_parts(struct gr_bh_request *r, int row_parts, int mlp_parts, struct gr_err *err)
 {
     const enum gr_bh_format f = r->cfg.weights;
-    struct gr_bh_build_cfg cfg = {.grid = &r->grid,
-                                  .weights = f,
-                                  .weight_phases =
-                                      r->cfg.weight_phases > 0 ? r->cfg.weight_phases : gr_bh_weight_phases(f)};
+    const struct gr_bh_build_cfg cfg = {.grid = &r->grid,
+                                        .weights = f,
+                                        .weight_phases =
+                                            r->cfg.weight_phases > 0 ? r->cfg.weight_phases : gr_bh_weight_phases(f),
+                                        .ring_fits = true};
+    gr_bh_build_free(r->build);
+    r->build = NULL;
+    GR_TRY(gr_bh_build_new(&cfg, &r->build, err));
+    emit(r, row_parts, mlp_parts);
+    return gr_bh_build_finish(r->build, &r->program, err);
+}
+
+static uint32_t ring_bytes(const struct gr_bh_request *r)
+{
+    return ((const struct gr_bh_head *)r->program->list[0])->ring_bytes;
+}
+
+/* The hidden columns of the language model in as few parts as leave L1 the largest ring, of two chunks at most. */
+static enum gr_status build_rows(struct gr_bh_request *r, int row_parts, struct gr_err *err)
+{
     const int hidden = gr_bh_tiles_of(r->d.llm.mlp), columns = gr_bh_tiles_of(r->d.llm.hidden);
     const int fewest = (hidden + columns - 1) / columns,
               most_parts = r->backbone != NULL ? fewest + MORE_PARTS : fewest;
-    enum gr_status status = GR_ERR_DEVICE;
-    for (int ring = 0; ring < 2 && status == GR_ERR_DEVICE; ring++) {
-        cfg.ring_fits = ring > 0;
-        for (int parts = fewest; parts <= most_parts && status == GR_ERR_DEVICE; parts++) {
-            gr_bh_build_free(r->build);
-            r->build = NULL;
-            GR_TRY(gr_bh_build_new(&cfg, &r->build, err));
-            emit(r, parts);
-            status = gr_bh_build_finish(r->build, &r->program, err);
+    int best = 0;
+    uint32_t ring = 0;
+    for (int parts = fewest; parts <= most_parts; parts++) {
+        const enum gr_status status = build_parts(r, row_parts, parts, err);
+        if (status != GR_OK && status != GR_ERR_DEVICE) {
+            return status;
         }
+        if (status == GR_OK && ring_bytes(r) <= ring) {
+            break;
+        }
+        best = status == GR_OK ? parts : 0;
+        ring = status == GR_OK ? ring_bytes(r) : 0;
+    }
+    return best > 0 ? build_parts(r, row_parts, best, err) : GR_ERR_DEVICE;
+}
+
+/* The rows of the language model all at once; if L1 has no room for that, half of them and then the others. */
+static enum gr_status build(struct gr_bh_request *r, struct gr_err *err)
+{
+    const bool halves = r->backbone != NULL && r->backbone->rows % 2 == 0;
+    enum gr_status status = r->cfg.halves ? GR_ERR_DEVICE : build_rows(r, 1, err);
+    if (status == GR_ERR_DEVICE && halves) {
+        status = build_rows(r, 2, err);
     }
     return status;
 }
 
+static int sequence_rows(const struct gr_bh_request *r) { return TILE * gr_bh_tiles_of(r->cfg.max_tokens); }
+static int vl_rows(const struct gr_bh_request *r)
+{
+    return TILE * (gr_bh_tiles_of(r->text_rows) + gr_bh_tiles_of(r->d.vit.tokens));
+}
+
 static enum gr_status take_room(struct gr_bh_request *r, struct gr_err *err)
 {
-    const struct gr_dims *d = &r->d;
-    const size_t rows = TILE * up_tiles(r->cfg.max_tokens);
-    size_t n = (size_t)d->vit.patches * (size_t)(3 * GR_PATCH * GR_PATCH);
-    n = larger(n, rows * (size_t)d->llm.hidden);
-    n = larger(n, rows * TILE * (up_tiles(r->text_rows) + up_tiles(d->vit.tokens)));
-    r->room = n;
+    const int rows = sequence_rows(r);
+    size_t n = larger(PATCH_VALUES, (size_t)vl_rows(r)); /* a patch, a mask */
+    n = larger(n, (size_t)rows * (size_t)r->d.llm.hidden);
+    r->unit_at = most(rows, TILE * gr_bh_tiles_of(r->d.vit.tokens));
     r->values = calloc(n, sizeof *r->values);
-    return r->values != NULL ? GR_OK : gr_fail(err, GR_ERR_NOMEM, "no memory for inputs of %zu values", n);
+    r->unit = calloc(2 * (size_t)r->unit_at, sizeof *r->unit);
+    r->vl_token = calloc((size_t)vl_rows(r), sizeof *r->vl_token);
+    r->image_row = calloc((size_t)rows, sizeof *r->image_row);
+    if (r->values == NULL || r->unit == NULL || r->vl_token == NULL || r->image_row == NULL) {
+        return gr_fail(err, GR_ERR_NOMEM, "no memory for inputs of %zu values", n);
+    }
+    r->unit[r->unit_at] = 1.0f;
+    return GR_OK;
 }
 
 static enum gr_status make(struct gr_bh_request *r, struct gr_err *err)
@@ -189,6 +283,9 @@ void gr_bh_request_free(struct gr_bh_request *r)
     gr_bh_denoise_weights_free(r->head);
     free(r->xy);
     free(r->values);
+    free(r->unit);
+    free(r->vl_token);
+    free(r->image_row);
     free(r);
 }
 
@@ -198,84 +295,120 @@ struct gr_bh_request_l1 gr_bh_request_l1(const struct gr_bh_request *r) { return
 
 /* ---- an observation ---- */
 
-static float *cleared(struct gr_bh_request *r)
-{
-    memset(r->values, 0, r->room * sizeof *r->values);
-    return r->values;
-}
+/* Whose rows are asked for. */
+struct source {
+    struct gr_bh_request *r;
+    const struct gr_bh_observation *o;
+};
 
 /* Patches in raster order: channel fastest, then column, then row. */
-static enum gr_status write_patches(struct gr_bh_request *r, struct gr_bh_machine *m, const float *pixels,
-                                    struct gr_err *err)
+static const float *patch(void *user, int p)
 {
-    const struct gr_dims *d = &r->d;
-    const size_t side = (size_t)d->vit.image_side;
-    float *out = r->values;
-    for (int p = 0; p < d->vit.patches; p++) {
-        const size_t y0 = (size_t)(p / d->vit.grid) * GR_PATCH, x0 = (size_t)(p % d->vit.grid) * GR_PATCH;
-        for (size_t i = 0; i < 3 * GR_PATCH * GR_PATCH; i++) {
-            const size_t c = i % 3, x = i / 3 % GR_PATCH, y = i / 3 / GR_PATCH;
-            *out++ = PIXELS * pixels[(c * side + y0 + y) * side + x0 + x];
+    const struct source *s = user;
+    const size_t side = (size_t)s->r->d.vit.image_side, plane = side * side, grid = (size_t)s->r->d.vit.grid;
+    const size_t y0 = (size_t)p / grid * GR_PATCH, x0 = (size_t)p % grid * GR_PATCH;
+    const float *in = s->o->pixels + y0 * side + x0;
+    float *out = s->r->values;
+    for (int y = 0; y < GR_PATCH; y++, in += side) {
+        for (int x = 0; x < GR_PATCH; x++, out += 3) {
+            out[0] = PIXELS * in[x];
+            out[1] = PIXELS * in[plane + (size_t)x];
+            out[2] = PIXELS * in[2 * plane + (size_t)x];
         }
     }
-    return gr_bh_write_input(r->program, m, "patches", r->values, err);
+    return s->r->values;
 }
 
-static enum gr_status write_tokens(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
-                                   struct gr_err *err)
+static const float *token(void *user, int t)
 {
-    const size_t D = (size_t)r->d.llm.hidden, blocks = TILE * up_tiles(r->d.vit.tokens);
-    float *v = cleared(r);
-    for (int s = 0; s < o->n_tokens; s++) {
-        if (o->ids[s] != r->cfg.image_token) {
-            float *row = v + (size_t)s * D;
-            gr_tensor_to_f32(&r->embed, (size_t)o->ids[s] * D, D, row);
-            for (size_t i = 0; i < D; i++) {
-                if (!isfinite(row[i])) { /* written to a tile it would be a number */
-                    return gr_fail(err, GR_ERR_FORMAT, "tensor %s holds NaN or infinity in row %d", r->embed.name,
-                                   o->ids[s]);
-                }
+    const struct source *s = user;
+    const bool text = t < s->o->n_tokens && s->o->ids[t] != s->r->cfg.image_token;
+    return text ? s->r->values + (size_t)t * (size_t)s->r->d.llm.hidden : NULL;
+}
+
+/* A row of zeros with a one in column c. */
+static const float *unit(const struct gr_bh_request *r, int c) { return c < 0 ? NULL : r->unit + (r->unit_at - c); }
+
+static const float *image_place(void *user, int t)
+{
+    const struct source *s = user;
+    return unit(s->r, s->r->image_row[t]);
+}
+
+static const float *vl_place(void *user, int row)
+{
+    const struct source *s = user;
+    return unit(s->r, s->r->vl_token[row]);
+}
+
+/* Of vl: text rows first, then image rows from a new row tile on. Returns the number of text rows. */
+static int index_rows(struct gr_bh_request *r, const struct gr_bh_observation *o)
+{
+    const int first = TILE * gr_bh_tiles_of(r->text_rows);
+    int text = 0, image = 0;
+    for (int i = 0; i < vl_rows(r); i++) {
+        r->vl_token[i] = -1;
+    }
+    for (int t = 0; t < sequence_rows(r); t++) {
+        r->image_row[t] = -1;
+        if (t < o->n_tokens && o->ids[t] == r->cfg.image_token) {
+            r->vl_token[first + image] = t;
+            r->image_row[t] = image++;
+        } else if (t < o->n_tokens) {
+            r->vl_token[text++] = t;
+        }
+    }
+    return text;
+}
+
+/* The first of n values that is out of range; n: none. */
+static size_t first_bad(const float *v, size_t n)
+{
+    int bad = 0; /* without a way out, so that compilers vectorise */
+    for (size_t i = 0; i < n; i++) {
+        bad |= !gr_bh_in_range(v[i]);
+    }
+    size_t i = 0;
+    while (bad && gr_bh_in_range(v[i])) {
+        i++;
+    }
+    return bad ? i : n;
+}
+
+static enum gr_status read_tokens(struct gr_bh_request *r, const struct gr_bh_observation *o, struct gr_err *err)
+{
+    const size_t D = (size_t)r->d.llm.hidden;
+    for (int t = 0; t < o->n_tokens; t++) {
+        if (o->ids[t] != r->cfg.image_token) {
+            float *row = r->values + (size_t)t * D;
+            gr_tensor_to_f32(&r->embed, (size_t)o->ids[t] * D, D, row);
+            const size_t bad = first_bad(row, D);
+            if (bad < D) {
+                return gr_fail(err, GR_ERR_FORMAT, "row %d of " GR_BH_OUT_OF_RANGE, o->ids[t], r->embed.name, (int)bad,
+                               (double)row[bad]);
             }
         }
     }
-    GR_TRY(gr_bh_write_input(r->program, m, "token_rows", v, err));
-    v = cleared(r);
-    for (int s = 0, image = 0; s < o->n_tokens; s++) {
-        if (o->ids[s] == r->cfg.image_token) {
-            v[(size_t)s * blocks + (size_t)image++] = 1.0f;
-        }
-    }
-    return gr_bh_write_input(r->program, m, "image_rows", v, err);
+    return GR_OK;
 }
 
 /* A network whose blocks all look at the text, or all at the image, has one mask. */
 static enum gr_status write_mask(struct gr_bh_request *r, struct gr_bh_machine *m, const char *name, int room, int rows,
                                  struct gr_err *err)
 {
-    float *v = cleared(r);
     if (gr_bh_find_input(r->program, name) == NULL) {
         return GR_OK;
     }
-    for (size_t i = (size_t)rows; i < TILE * up_tiles(room); i++) {
-        v[i] = MASKED;
+    for (int i = 0; i < TILE * gr_bh_tiles_of(room); i++) {
+        r->values[i] = i < rows ? 0.0f : MASKED;
     }
-    return gr_bh_write_input(r->program, m, name, v, err);
+    return gr_bh_write_input(r->program, m, name, r->values, err);
 }
 
-/* Text rows first, then image rows from a new row tile on. */
-static enum gr_status write_vl_rows(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
-                                    struct gr_err *err)
+static enum gr_status check_range(const char *what, const float *v, size_t n, struct gr_err *err)
 {
-    const size_t rows = TILE * up_tiles(r->cfg.max_tokens);
-    size_t text = 0, image = TILE * up_tiles(r->text_rows);
-    float *v = cleared(r);
-    for (int s = 0; s < o->n_tokens; s++) {
-        const size_t to = o->ids[s] == r->cfg.image_token ? image++ : text++;
-        v[to * rows + (size_t)s] = 1.0f;
-    }
-    GR_TRY(gr_bh_write_input(r->program, m, "vl_rows", v, err));
-    GR_TRY(write_mask(r, m, "text_mask", r->text_rows, (int)text, err));
-    return write_mask(r, m, "image_mask", r->d.vit.tokens, r->d.vit.tokens, err);
+    const size_t bad = first_bad(v, n);
+    return bad == n ? GR_OK : gr_fail(err, GR_ERR_INPUT, GR_BH_OUT_OF_RANGE, what, (int)bad, (double)v[bad]);
 }
 
 static enum gr_status check(const struct gr_bh_request *r, const struct gr_bh_observation *o, struct gr_err *err)
@@ -292,19 +425,27 @@ static enum gr_status check(const struct gr_bh_request *r, const struct gr_bh_ob
             return gr_fail(err, GR_ERR_INPUT, "token %d is %d, the vocabulary has %d", s, o->ids[s], r->d.llm.vocab);
         }
     }
-    return image == r->d.vit.tokens && o->n_tokens - image >= 1
-               ? GR_OK
-               : gr_fail(err, GR_ERR_INPUT, "%d image tokens of %d tokens; the program takes %d", image, o->n_tokens,
-                         r->d.vit.tokens);
+    if (image != r->d.vit.tokens || o->n_tokens - image < 1) {
+        return gr_fail(err, GR_ERR_INPUT, "%d image tokens of %d tokens; the program takes %d", image, o->n_tokens,
+                       r->d.vit.tokens);
+    }
+    GR_TRY(check_range("state", o->state, (size_t)r->d.dit.max_state, err));
+    return check_range("noise", o->noise, (size_t)r->d.dit.horizon * (size_t)r->d.dit.max_action, err);
 }
 
 enum gr_status gr_bh_request_inputs(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
                                     struct gr_err *err)
 {
     GR_TRY(check(r, o, err));
-    GR_TRY(write_patches(r, m, o->pixels, err));
-    GR_TRY(write_tokens(r, m, o, err));
-    GR_TRY(write_vl_rows(r, m, o, err));
+    struct source s = {.r = r, .o = o};
+    const int text = index_rows(r, o);
+    GR_TRY(gr_bh_write_rows(r->program, m, "patches", patch, &s, err));
+    GR_TRY(read_tokens(r, o, err));
+    GR_TRY(gr_bh_write_rows(r->program, m, "token_rows", token, &s, err));
+    GR_TRY(gr_bh_write_rows(r->program, m, "image_rows", image_place, &s, err));
+    GR_TRY(gr_bh_write_rows(r->program, m, "vl_rows", vl_place, &s, err));
+    GR_TRY(write_mask(r, m, "text_mask", r->text_rows, text, err));
+    GR_TRY(write_mask(r, m, "image_mask", r->d.vit.tokens, r->d.vit.tokens, err));
     GR_TRY(gr_bh_write_input(r->program, m, "state", o->state, err));
     return gr_bh_write_input(r->program, m, "noise", o->noise, err);
 }
@@ -312,4 +453,20 @@ enum gr_status gr_bh_request_inputs(struct gr_bh_request *r, struct gr_bh_machin
 enum gr_status gr_bh_request_action(struct gr_bh_request *r, struct gr_bh_machine *m, float *action, struct gr_err *err)
 {
     return gr_bh_read_io(r->program, m, gr_bh_find_output(r->program, "action_pred"), action, err);
+}
+
+enum gr_status gr_bh_request_overflow(struct gr_bh_request *r, struct gr_bh_machine *m, bool *overflow,
+                                      struct gr_err *err)
+{
+    *overflow = false;
+    for (int g = 0; g < r->groups; g++) {
+        for (uint32_t half = 0; half < 2; half++) { /* of row 0, in two faces */
+            float v[TILE / 2];
+            GR_TRY(m->ops->l1_read(m, g * r->group_tiles, r->watch.addr + half * FACE_BYTES, v, sizeof v, err));
+            for (int i = 0; i < TILE / 2; i++) {
+                *overflow = *overflow || !isfinite(v[i]);
+            }
+        }
+    }
+    return GR_OK;
 }

@@ -17,7 +17,8 @@ struct gr_bh_request_cfg {
     enum gr_bh_format weights;
     enum gr_bh_format backbone_weights; /* of vision tower, connector and language model; 0: the same */
     int weight_phases;                  /* 0: 3 for bfp8_b, 4 for bf16 */
-    bool denoise_only;                  /* inputs of gr_bh_emit_denoise, which the caller writes; no backbone */
+    bool halves;       /* an even number of row tiles in two halves even if L1 has room for all, for tests */
+    bool denoise_only; /* inputs of gr_bh_emit_denoise, which the caller writes; no backbone */
 };
 struct gr_bh_request;
 
@@ -46,5 +47,9 @@ enum gr_status gr_bh_request_inputs(struct gr_bh_request *r, struct gr_bh_machin
 /* action [horizon, max_action] after gr_bh_program_run. */
 enum gr_status gr_bh_request_action(struct gr_bh_request *r, struct gr_bh_machine *m, float *action,
                                     struct gr_err *err);
+/* Whether something in the network grew beyond what the tiles compute with, so that the action means nothing. With inputs and weights in range
+ * (tile_format.h) every such case is seen. False for a program of the action head alone. */
+enum gr_status gr_bh_request_overflow(struct gr_bh_request *r, struct gr_bh_machine *m, bool *overflow,
+                                      struct gr_err *err);
 
 #endif

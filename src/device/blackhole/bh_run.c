@@ -8,7 +8,15 @@
 #include "device/blackhole/bh_build.h"
 #include "device/blackhole/tile_format.h"
 
-enum { TILE = 32, EVERY = -1 };
+enum {
+    TILE = 32,
+    FACE = 16,
+    FACE_ROWS = 64, /* of a tile, 16 values each, in the order in which they lie there */
+    EVERY = -1,
+    ROW_TILES = 64,  /* of an array whose tiles are moved in parts */
+    GAP_BYTES = 1024 /* of zeros that are sent rather than begin another write */
+};
+#define ALL_ROWS UINT64_MAX /* a bit a face row */
 
 enum gr_status gr_bh_program_load(const struct gr_bh_program *p, struct gr_bh_machine *m, struct gr_err *err)
 {
@@ -40,67 +48,21 @@ struct part {
 /* Where row r of the values lies in the padded array. */
 static int place_of(const struct gr_bh_io *io, int r) { return io->row != NULL ? io->row[r] : io->row0 + r; }
 
-/* Columns of the values in column tile `column`. */
+static int columns_of(const struct gr_bh_io *io) { return (io->cols + TILE - 1) / TILE; }
+
+/* Columns of the values in column tile `column`, which has some. */
 static int columns_in(const struct gr_bh_io *io, int column)
 {
     const int left = io->cols - column * TILE;
-    return left < 0 ? 0 : left < TILE ? left : TILE;
+    return left < TILE ? left : TILE;
 }
 
-static void tile_from_values(const struct gr_bh_io *io, const float *values, int m, int column, void *tile)
+/* Column tiles of a part that have values. */
+static int columns_with_values(const struct gr_bh_io *io, struct part part)
 {
-    float block[TILE * TILE] = {0};
-    const int cols = columns_in(io, column);
-    for (int r = 0; r < io->rows && cols > 0; r++) {
-        const int at = place_of(io, r) - m * TILE;
-        if (at >= 0 && at < TILE) {
-            memcpy(block + at * TILE, values + (size_t)r * (size_t)io->cols + column * TILE,
-                   (size_t)cols * sizeof(float));
-        }
-    }
-    gr_bh_tile_put(io->buf.fmt, block, TILE, tile);
+    const int left = columns_of(io) - part.column;
+    return left < part.nt ? left : part.nt;
 }
-
-static void values_from_tile(const struct gr_bh_io *io, const void *tile, int m, int column, float *values)
-{
-    float block[TILE * TILE];
-    const int cols = columns_in(io, column);
-    gr_bh_tile_get(io->buf.fmt, tile, block, TILE);
-    for (int r = 0; r < io->rows && cols > 0; r++) {
-        const int at = place_of(io, r) - m * TILE;
-        if (at >= 0 && at < TILE) {
-            memcpy(values + (size_t)r * (size_t)io->cols + column * TILE, block + at * TILE,
-                   (size_t)cols * sizeof(float));
-        }
-    }
-}
-
-static enum gr_status move(struct gr_bh_machine *m, int tile, uint32_t addr, void *bytes, size_t n, bool write,
-                           struct gr_err *err)
-{
-    if (!write) {
-        return m->ops->l1_read(m, tile == EVERY ? 0 : tile, addr, bytes, n, err);
-    }
-    return tile == EVERY ? m->ops->l1_fill(m, addr, bytes, n, err) : m->ops->l1_write(m, tile, addr, bytes, n, err);
-}
-
-/* The tiles of a part between L1 and `tiles`, where they lie row by row: in one go when the buffer does the same. */
-static enum gr_status move_part(const struct gr_bh_buf *b, struct part part, struct gr_bh_machine *m, uint8_t *tiles,
-                                bool write, struct gr_err *err)
-{
-    const uint32_t size = GR_BH_TILE_BYTES(b->fmt), row = (uint32_t)part.nt * size;
-    if ((part.nt == 1 || b->n_stride == size) && (b->mt == 1 || b->m_stride == row)) {
-        return move(m, part.tile, b->addr, tiles, (size_t)b->mt * row, write, err);
-    }
-    for (uint32_t i = 0; i < b->mt; i++) {
-        for (uint32_t n = 0; n < (uint32_t)part.nt; n++, tiles += size) {
-            GR_TRY(move(m, part.tile, b->addr + i * b->m_stride + n * b->n_stride, tiles, size, write, err));
-        }
-    }
-    return GR_OK;
-}
-
-static int columns_of(const struct gr_bh_io *io) { return (io->cols + TILE - 1) / TILE; }
 
 static struct part part_at(const struct gr_bh_io *io, int i)
 {
@@ -116,6 +78,156 @@ static int parts_of(const struct gr_bh_io *io)
     return io->place == GR_BH_EVERYWHERE ? 1 : columns_of(io) * (io->groups > 0 ? io->groups : 1);
 }
 
+/* Bytes between L1 and the room of the program, where the tiles of a part lie row by row. Neighbours on both sides go together. */
+struct copy {
+    struct gr_bh_machine *m;
+    int tile;
+    bool write;
+    uint32_t addr, bytes;
+    uint8_t *at;
+    struct gr_err *err;
+};
+
+static enum gr_status copy_now(struct copy *c)
+{
+    const struct gr_bh_machine_ops *ops = c->m->ops;
+    const uint32_t n = c->bytes;
+    c->bytes = 0;
+    if (n == 0) {
+        return GR_OK;
+    }
+    if (!c->write) {
+        return ops->l1_read(c->m, c->tile == EVERY ? 0 : c->tile, c->addr, c->at, n, c->err);
+    }
+    return c->tile == EVERY ? ops->l1_fill(c->m, c->addr, c->at, n, c->err)
+                            : ops->l1_write(c->m, c->tile, c->addr, c->at, n, c->err);
+}
+
+static enum gr_status copy_add(struct copy *c, uint32_t addr, uint8_t *at, uint32_t bytes)
+{
+    if (c->bytes > 0 && addr == c->addr + c->bytes && at == c->at + c->bytes) {
+        c->bytes += bytes;
+        return GR_OK;
+    }
+    GR_TRY(copy_now(c));
+    c->addr = addr;
+    c->at = at;
+    c->bytes = bytes;
+    return GR_OK;
+}
+
+/* The face rows of a tile whose bits are set. */
+static enum gr_status copy_tile(struct copy *c, enum gr_bh_format fmt, uint64_t rows, uint32_t addr, uint8_t *at)
+{
+    if (rows == ALL_ROWS) {
+        return copy_add(c, addr, at, GR_BH_TILE_BYTES(fmt));
+    }
+    const uint32_t step = GR_BH_TILE_BYTES(fmt) / FACE_ROWS;
+    for (uint32_t i = 0; i < FACE_ROWS; i++) {
+        if ((rows >> i & 1) != 0) {
+            GR_TRY(copy_add(c, addr + i * step, at + i * step, step));
+        }
+    }
+    return GR_OK;
+}
+
+/* rows: of each row tile; NULL: all. */
+static enum gr_status copy_part(struct copy *c, const struct gr_bh_buf *b, int nt, const uint64_t *rows, uint8_t *tiles)
+{
+    for (uint32_t i = 0; i < b->mt; i++) {
+        for (uint32_t n = 0; n < (uint32_t)nt; n++, tiles += GR_BH_TILE_BYTES(b->fmt)) {
+            const uint32_t addr = b->addr + i * b->m_stride + n * b->n_stride;
+            GR_TRY(copy_tile(c, b->fmt, rows != NULL ? rows[i] : ALL_ROWS, addr, tiles));
+        }
+    }
+    return copy_now(c);
+}
+
+/* The tile of row r of the values in the room, first column tile of the part; NULL: the part does not have the row. */
+static uint8_t *tile_of(const struct gr_bh_program *p, const struct gr_bh_io *io, struct part part, int r)
+{
+    const int row = place_of(io, r) / TILE - part.row;
+    const size_t size = GR_BH_TILE_BYTES(io->buf.fmt);
+    return row < 0 || row >= io->buf.mt ? NULL : (uint8_t *)p->tiles + (size_t)(row * part.nt) * size;
+}
+
+/* Face rows with values in each row tile of a part, if the tiles can be moved in parts: exponents of bfp8_b lie elsewhere than what they are of. */
+static bool find_rows(const struct gr_bh_io *io, struct part part, gr_bh_row_fn row, void *user, uint64_t *rows)
+{
+    if (io->buf.mt > ROW_TILES || io->buf.fmt == GR_BH_BFP8) {
+        return false;
+    }
+    memset(rows, 0, io->buf.mt * sizeof *rows);
+    for (int r = 0; r < io->rows; r++) {
+        const int at = place_of(io, r) - part.row * TILE;
+        if (at >= 0 && at < io->buf.mt * TILE && (row == NULL || row(user, r) != NULL)) {
+            const int left = at % TILE / FACE * TILE + at % FACE;
+            rows[at / TILE] |= UINT64_C(1) << left | UINT64_C(1) << (left + FACE);
+        }
+    }
+    return true;
+}
+
+/* Short gaps between the face rows, and at both ends, belong to them. */
+static void close_gaps(uint64_t *rows, const struct gr_bh_buf *b)
+{
+    const int n = b->mt * FACE_ROWS, most = GAP_BYTES / (int)(GR_BH_TILE_BYTES(b->fmt) / FACE_ROWS);
+    int gap = 0;
+    for (int i = 0; i <= n; i++) {
+        if (i < n && (rows[i / FACE_ROWS] >> i % FACE_ROWS & 1) == 0) {
+            gap++;
+            continue;
+        }
+        for (int k = i - gap; k < i && gap <= most; k++) {
+            rows[k / FACE_ROWS] |= UINT64_C(1) << k % FACE_ROWS;
+        }
+        gap = 0;
+    }
+}
+
+static void tiles_from_rows(const struct gr_bh_program *p, const struct gr_bh_io *io, struct part part,
+                            gr_bh_row_fn row, void *user)
+{
+    const size_t size = GR_BH_TILE_BYTES(io->buf.fmt);
+    for (int r = 0; r < io->rows; r++) {
+        uint8_t *tile = tile_of(p, io, part, r);
+        const float *v = tile != NULL ? row(user, r) : NULL;
+        for (int n = 0; v != NULL && n < columns_with_values(io, part); n++, tile += size) {
+            const int column = part.column + n;
+            gr_bh_tile_put_row(io->buf.fmt, place_of(io, r) % TILE, v + column * TILE, columns_in(io, column), tile);
+        }
+    }
+}
+
+/* Rows that are zero on all tiles of a column array go to all at once, and never to the same bytes as the others: nothing depends on which of the
+ * two arrives first. */
+static enum gr_status write_columns(const struct gr_bh_program *p, struct gr_bh_machine *m, const struct gr_bh_io *io,
+                                    gr_bh_row_fn row, void *user, struct gr_err *err)
+{
+    uint64_t rows[ROW_TILES], zeros[ROW_TILES];
+    const bool apart = io->groups <= 1 && find_rows(io, part_at(io, 0), row, user, rows);
+    struct copy c = {.m = m, .tile = EVERY, .write = true, .err = err};
+    const size_t bytes = (size_t)io->buf.mt * GR_BH_TILE_BYTES(io->buf.fmt);
+    memset(p->tiles, 0, bytes);
+    if (apart) {
+        close_gaps(rows, &io->buf);
+        for (int i = 0; i < io->buf.mt; i++) {
+            zeros[i] = ~rows[i];
+        }
+        GR_TRY(copy_part(&c, &io->buf, 1, zeros, p->tiles));
+    }
+    for (int i = 0; i < parts_of(io); i++) {
+        const struct part part = part_at(io, i);
+        c.tile = part.tile;
+        if (!apart && i > 0) { /* another group has other rows */
+            memset(p->tiles, 0, bytes);
+        }
+        tiles_from_rows(p, io, part, row, user);
+        GR_TRY(copy_part(&c, &io->buf, 1, apart ? rows : NULL, p->tiles));
+    }
+    return GR_OK;
+}
+
 static const struct gr_bh_io *find(const struct gr_bh_io *v, int n, const char *name)
 {
     for (int i = 0; i < n; i++) {
@@ -126,38 +238,57 @@ static const struct gr_bh_io *find(const struct gr_bh_io *v, int n, const char *
     return NULL;
 }
 
-enum gr_status gr_bh_write_input(const struct gr_bh_program *p, struct gr_bh_machine *m, const char *name,
-                                 const float *values, struct gr_err *err)
+enum gr_status gr_bh_write_rows(const struct gr_bh_program *p, struct gr_bh_machine *m, const char *name,
+                                gr_bh_row_fn row, void *user, struct gr_err *err)
 {
     const struct gr_bh_io *io = find(p->input, p->inputs, name);
     if (io == NULL) {
         return gr_fail(err, GR_ERR_DEVICE, "the program has no input %s", name);
     }
-    const uint32_t size = GR_BH_TILE_BYTES(io->buf.fmt);
-    for (int i = 0; i < parts_of(io); i++) {
-        const struct part part = part_at(io, i);
-        uint8_t *tile = p->tiles;
-        for (int row = 0; row < io->buf.mt; row++) {
-            for (int n = 0; n < part.nt; n++, tile += size) {
-                tile_from_values(io, values, part.row + row, part.column + n, tile);
-            }
-        }
-        GR_TRY(move_part(&io->buf, part, m, p->tiles, true, err));
+    if (io->place == GR_BH_COLUMNS) {
+        return write_columns(p, m, io, row, user, err);
     }
-    return GR_OK;
+    struct copy c = {.m = m, .tile = EVERY, .write = true, .err = err};
+    memset(p->tiles, 0, (size_t)io->buf.mt * io->buf.nt * GR_BH_TILE_BYTES(io->buf.fmt));
+    tiles_from_rows(p, io, part_at(io, 0), row, user);
+    return copy_part(&c, &io->buf, io->buf.nt, NULL, p->tiles);
+}
+
+struct values {
+    const float *v;
+    size_t cols;
+};
+
+static const float *row_of_values(void *user, int r)
+{
+    const struct values *v = user;
+    return v->v + (size_t)r * v->cols;
+}
+
+enum gr_status gr_bh_write_input(const struct gr_bh_program *p, struct gr_bh_machine *m, const char *name,
+                                 const float *values, struct gr_err *err)
+{
+    const struct gr_bh_io *io = find(p->input, p->inputs, name);
+    struct values v = {.v = values, .cols = io != NULL ? (size_t)io->cols : 0};
+    return gr_bh_write_rows(p, m, name, row_of_values, &v, err);
 }
 
 enum gr_status gr_bh_read_io(const struct gr_bh_program *p, struct gr_bh_machine *m, const struct gr_bh_io *io,
                              float *values, struct gr_err *err)
 {
-    const uint32_t size = GR_BH_TILE_BYTES(io->buf.fmt);
+    uint64_t rows[ROW_TILES];
+    struct copy c = {.m = m, .err = err};
+    const size_t size = GR_BH_TILE_BYTES(io->buf.fmt);
     for (int i = 0; i < parts_of(io); i++) {
         const struct part part = part_at(io, i);
-        GR_TRY(move_part(&io->buf, part, m, p->tiles, false, err));
-        const uint8_t *tile = p->tiles;
-        for (int row = 0; row < io->buf.mt; row++) {
-            for (int n = 0; n < part.nt; n++, tile += size) {
-                values_from_tile(io, tile, part.row + row, part.column + n, values);
+        c.tile = part.tile;
+        GR_TRY(copy_part(&c, &io->buf, part.nt, find_rows(io, part, NULL, NULL, rows) ? rows : NULL, p->tiles));
+        for (int r = 0; r < io->rows; r++) {
+            const uint8_t *tile = tile_of(p, io, part, r);
+            for (int n = 0; tile != NULL && n < columns_with_values(io, part); n++, tile += size) {
+                const int column = part.column + n;
+                gr_bh_tile_get_row(io->buf.fmt, place_of(io, r) % TILE, tile, columns_in(io, column),
+                                   values + (size_t)r * (size_t)io->cols + column * TILE);
             }
         }
     }

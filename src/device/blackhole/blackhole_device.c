@@ -387,7 +387,7 @@ static enum gr_status predict(struct gr_device *dev, const struct gr_model_input
         return gr_fail(err, GR_ERR_BUSY, "cancelled");
     }
     if (dev->fault.code != GR_OK) {
-        return gr_fail(err, GR_ERR_DEVICE, "%s has stopped: %.400s", dev->id.node, dev->fault.msg);
+        return gr_fail(err, GR_ERR_DEVICE, "the device has stopped: %.400s", dev->fault.msg);
     }
     const enum gr_status status = run(dev, in, action, taps, err);
     if (status == GR_ERR_DEVICE) {
@@ -396,6 +396,13 @@ static enum gr_status predict(struct gr_device *dev, const struct gr_model_input
         (void)dev->machine->ops->stop(dev->machine, &ignored);
     }
     GR_TRY(status);
+    bool overflow;
+    GR_TRY(gr_bh_request_overflow(dev->request, dev->machine, &overflow, err));
+    if (overflow) { /* the card is not at fault */
+        return gr_fail(err, GR_ERR_DEVICE,
+                       "the network has overflowed: its weights are damaged or of another network (`gr00t verify`), or "
+                       "the noise is out of all bounds");
+    }
     const double end = gr_clock_ms();
     const struct gr_bh_mark *mark = dev->mark;
     time->vision = time->llm = time->adapter = time->denoise = 0;

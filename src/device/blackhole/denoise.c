@@ -35,12 +35,9 @@ static struct gr_bh_buf part_of(struct gr_bh_buf buf, int i, int nt)
     return buf;
 }
 
-/* Those of one kind. Nobody writes the image's before all are done with the rows of text, or overlays rows of either before the end. */
-static void cross_keys_values(struct gr_bh_denoise_plan *p, const struct gr_bh_cross *c)
+/* Of some row tiles of one kind. Nobody overlays rows of vl before all are done with them. */
+static void keys_values_of(struct gr_bh_denoise_plan *p, const struct gr_bh_cross *c, int first, struct gr_bh_buf vl)
 {
-    if (!gr_bh_cross_used(c)) {
-        return;
-    }
     gr_bh_loop(p->b, p->rounds, 0);
     for (int round = 0; round < p->rounds; round++) {
         gr_bh_round(p->b, round);
@@ -49,19 +46,35 @@ static void cross_keys_values(struct gr_bh_denoise_plan *p, const struct gr_bh_c
             if (!w->cross || w->text != (c == &p->text)) {
                 continue;
             }
-            struct gr_bh_linear k = gr_bh_whole(&w->k, c->vl, part_of(c->k, at, p->heads.window));
+            struct gr_bh_linear k = gr_bh_whole(&w->k, vl, part_of(c->k, at, p->heads.span));
+            k.out.addr += (uint32_t)first * c->k.m_stride;
             k.heads = &p->heads;
-            k.back = 1; /* nothing here needs what was computed just before */
-            k.out_i = (uint32_t)(c->each * p->heads.window) * c->k.n_stride;
+            k.back = at > 0 ? 1 : 0; /* but for rows of vl nothing here needs what was computed just before */
+            k.out_i = (uint32_t)(c->each * p->heads.span) * c->k.n_stride;
             emit(p, k);
-            struct gr_bh_linear v = gr_bh_whole(&w->v, c->vl, part_of(c->v, at++, 1));
-            v.out_i = (uint32_t)c->each * c->v.n_stride;
+            struct gr_bh_linear v = k;
             v.back = 1;
+            v.w = &w->v;
+            v.out.addr += c->v.addr - c->k.addr;
+            at++;
             emit(p, v);
         }
     }
     gr_bh_loop_end(p->b);
     barrier(p);
+}
+
+static void cross_keys_values(struct gr_bh_denoise_plan *p, const struct gr_bh_cross *c)
+{
+    const int keys = gr_bh_cross_used(c) ? gr_bh_tiles_of(c->rows) : 0;
+    for (int first = 0; first < keys; first += c->vl.mt) {
+        struct gr_bh_buf vl = c->vl;
+        vl.mt = (uint16_t)(keys - first < vl.mt ? keys - first : vl.mt);
+        if (p->cfg.vl != NULL) {
+            p->cfg.vl(p->cfg.vl_user, c == &p->text, first, vl);
+        }
+        keys_values_of(p, c, first, vl);
+    }
 }
 
 /* base = state features in row 0, position rows below. */
@@ -151,13 +164,13 @@ static void encode_actions(struct gr_bh_denoise_plan *p, int step)
     l.bias_rows = p->biased;
     l.gather = l.barrier = true;
     emit(p, l);
-    l = gr_bh_whole(&p->w->action2[step], p->h, p->ff[0]);
+    l = gr_bh_whole(&p->w->action2[step], p->h, p->features);
     l.bias_rows = p->biased;
     l.function = GR_BH_SILU;
     l.gather = l.barrier = true;
     l.stream = STEPS; /* the bias differs; the matrix is small enough to come along */
     emit(p, l);
-    l = gr_bh_whole(&p->w->action3, p->ff[0], p->part);
+    l = gr_bh_whole(&p->w->action3, p->features, p->part);
     l.bias_rows = p->biased;
     emit(p, l);
     tap(p, "action_features", step, p->part, GR_BH_COLUMNS, 1, p->rows - 1, D);
@@ -166,6 +179,7 @@ static void encode_actions(struct gr_bh_denoise_plan *p, int step)
 
 static void norm(struct gr_bh_denoise_plan *p, float eps, int layer, int step)
 {
+    const bool last = layer == p->w->d.dit.layers;
     const struct gr_bh_norm n = {.x = p->x,
                                  .d = p->w->d.dit.width,
                                  .eps = eps,
@@ -174,11 +188,12 @@ static void norm(struct gr_bh_denoise_plan *p, float eps, int layer, int step)
                                  .stream = STEPS,
                                  .scratch = p->scratch,
                                  .stats = p->stats,
-                                 .out = p->h};
+                                 .out = p->h,
+                                 .watch = last ? p->cfg.watch : (struct gr_bh_buf){0}};
     gr_bh_emit_norm(p->b, &p->t, &n);
 }
 
-/* h = attention(h, h or vl); at: which of its kind in the cycle a cross block is. */
+/* out = attention(h, h or vl); at: which of its kind in the cycle a cross block is. */
 static void attention(struct gr_bh_denoise_plan *p, const struct gr_bh_block_weights *w, int at)
 {
     struct gr_bh_attention a = {.heads = &p->heads,
@@ -187,7 +202,7 @@ static void attention(struct gr_bh_denoise_plan *p, const struct gr_bh_block_wei
                                 .v = p->v,
                                 .mask = p->self_mask,
                                 .scratch = p->attention,
-                                .out = p->h};
+                                .out = p->out};
     struct gr_bh_linear l = gr_bh_whole(&w->q, p->h, p->q);
     l.heads = &p->heads;
     l.function = GR_BH_SCALE;
@@ -196,17 +211,17 @@ static void attention(struct gr_bh_denoise_plan *p, const struct gr_bh_block_wei
     emit(p, l);
     if (w->cross) {
         const struct gr_bh_cross *c = w->text ? &p->text : &p->image;
-        a.k = part_of(c->k, at, p->heads.window);
-        a.v = part_of(c->v, at, 1);
-        a.k_i = (uint32_t)(c->each * p->heads.window) * c->k.n_stride;
-        a.v_i = (uint32_t)c->each * c->v.n_stride;
+        a.k = part_of(c->k, at, p->heads.span);
+        a.v = part_of(c->v, at, p->heads.span);
+        a.k_i = a.v_i = (uint32_t)(c->each * p->heads.span) * c->k.n_stride;
         a.mask = c->mask;
     } else {
         l = gr_bh_whole(&w->k, p->h, p->k);
         l.heads = &p->heads;
         l.back = 1; /* not the queries */
         emit(p, l);
-        l = gr_bh_whole(&w->v, p->h, p->v);
+        l.w = &w->v;
+        l.out = p->v;
         l.back = 2;
         l.barrier = true;
         emit(p, l);
@@ -214,13 +229,13 @@ static void attention(struct gr_bh_denoise_plan *p, const struct gr_bh_block_wei
     gr_bh_emit_attention(p->b, &p->t, &a);
 }
 
-/* Part i of the hidden columns of the MLP, as many as there are columns of x, gathered in the buffer of its turn. */
+/* Part i of the hidden columns of the MLP, gathered in the buffer of its turn. */
 static void mlp_hidden(struct gr_bh_denoise_plan *p, const struct gr_bh_block_weights *w, int i)
 {
     const int all = gr_bh_tiles_of(w->ff1.n);
     struct gr_bh_linear l = gr_bh_whole(&w->ff1, p->h, p->ff[i & 1]);
-    l.n0 = i * p->columns;
-    l.n1 = l.n0 + p->columns < all ? l.n0 + p->columns : all;
+    l.n0 = i * p->hidden_columns;
+    l.n1 = l.n0 + p->hidden_columns < all ? l.n0 + p->hidden_columns : all;
     l.function = GR_BH_GELU;
     l.back = i < 2 ? i : 2; /* only the rows must be there */
     l.gather = l.barrier = true;
@@ -232,8 +247,8 @@ static void mlp_add(struct gr_bh_denoise_plan *p, const struct gr_bh_block_weigh
 {
     const int all = gr_bh_tiles_of(w->ff1.n);
     struct gr_bh_linear l = gr_bh_whole(&w->ff2, p->ff[i & 1], p->x);
-    l.k0 = i * p->columns;
-    l.k1 = l.k0 + p->columns < all ? l.k0 + p->columns : all;
+    l.k0 = i * p->hidden_columns;
+    l.k1 = l.k0 + p->hidden_columns < all ? l.k0 + p->hidden_columns : all;
     l.accumulate = true;
     l.back = last ? 0 : 1; /* not the part that is being gathered */
     l.barrier = again;
@@ -243,7 +258,7 @@ static void mlp_add(struct gr_bh_denoise_plan *p, const struct gr_bh_block_weigh
 /* x += W2 gelu(W1 h + b1) + b2 in parts: each is computed while the one before is on its way to the other tiles. */
 static void mlp(struct gr_bh_denoise_plan *p, const struct gr_bh_block_weights *w)
 {
-    const int parts = (gr_bh_tiles_of(w->ff1.n) + p->columns - 1) / p->columns;
+    const int parts = (gr_bh_tiles_of(w->ff1.n) + p->hidden_columns - 1) / p->hidden_columns;
     mlp_hidden(p, w, 0);
     for (int i = 0; i < parts; i++) {
         if (i + 1 < parts) {
@@ -264,7 +279,7 @@ static void blocks(struct gr_bh_denoise_plan *p, int step)
             const struct gr_bh_block_weights *w = &p->w->block[layer];
             norm(p, GR_DIT_EPS, layer, step);
             attention(p, w, !w->cross ? 0 : w->text ? text++ : image++);
-            struct gr_bh_linear l = gr_bh_whole(&w->out, p->h, p->x);
+            struct gr_bh_linear l = gr_bh_whole(&w->out, p->out, p->x);
             l.accumulate = true;
             emit(p, l);
             norm(p, GR_DIT_EPS, -1, step);
@@ -351,6 +366,8 @@ struct gr_bh_denoise_plan *gr_bh_denoise_plan_new(struct gr_bh_build *b, const s
                                      .text = {.name = "vl_text", .mask_name = "text_mask"},
                                      .image = {.name = "vl_image", .mask_name = "image_mask"}};
     const int tiles = gr_bh_build_config(b)->grid->tiles;
+    gr_bh_heads_on(&p->heads, p->mt, tiles);
+    p->hidden_columns = d->narrow ? (p->columns + 1) / 2 : p->columns;
     if (p->columns > tiles || gr_bh_tiles_of(dims->dit.max_action) > tiles) {
         gr_bh_build_fail(b, "rows of width %d and actions of width %d on %d tiles", dims->dit.width,
                          dims->dit.max_action, tiles);

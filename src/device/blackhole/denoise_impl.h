@@ -19,6 +19,7 @@ struct gr_bh_denoise_weights {
     struct gr_bh_matrix
         *action2; /* [steps]: upper half of k; the lower half times the waves of the step is in the bias */
     struct gr_bh_block_weights *block; /* [layers] */
+    int *out_row;                      /* row map of their output products */
     float *temb;                       /* [steps, D]: time embeddings, for who wants to see them */
     float *action_bias;                /* [steps, D] */
     float *modulation;                 /* [layers + 1, steps, 2, D]: scale, shift; last those before proj_out_2 */
@@ -47,6 +48,7 @@ struct gr_bh_denoise_plan {
     struct gr_bh_tiles t;
     struct gr_bh_heads heads;
     int rows, mt, columns;         /* of x: tokens, row tiles, column tiles */
+    int hidden_columns;            /* of the MLP at a time */
     int first, cycle, rounds;      /* blocks first + round * cycle + 0..cycle-1 */
     struct gr_bh_buf row0;         /* bias rows of the state: row 0 */
     struct gr_bh_buf biased, kept; /* [mt, 1]: ones in column 0 of the action rows; in all columns of them */
@@ -58,7 +60,7 @@ struct gr_bh_denoise_plan {
     struct gr_bh_buf state, stats;
     struct gr_bh_cross text, image;
     /* overlaid */
-    struct gr_bh_buf state_hidden, h, ff[2], scratch, q, k, v, y, hidden;
+    struct gr_bh_buf state_hidden, h, ff[2], scratch, q, k, v, out, features, y, hidden;
     struct gr_bh_attention_scratch attention;
 };
 

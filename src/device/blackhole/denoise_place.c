@@ -2,11 +2,12 @@
  *
  * denoise_place.c: where the buffers of the action head lie in L1, and what those hold that operations write once a request.
  *
- * What lives as long as a request comes first; the rest is overlaid. Text and image rows are dead once keys and values of the cross blocks exist;
+ * What is overlaid comes first, then what lives as long as a request. Text and image rows are dead once keys and values of the cross blocks exist;
  * attention, norms, the hidden columns of the MLP and the decoder are never needed at the same time. */
 #include "device/blackhole/denoise_impl.h"
 
 #define MASKED (-1e4f)
+enum { NARROW_ROWS = 2 };
 
 /* ---- constants ---- */
 
@@ -64,20 +65,15 @@ static void keys_values_buffers(struct gr_bh_denoise_plan *p, struct gr_bh_cross
 {
     const int keys = gr_bh_tiles_of(c->rows), blocks = c->each * p->rounds;
     if (gr_bh_cross_used(c)) {
-        c->k = gr_bh_alloc(p->b, "keys of the cross blocks", keys, blocks * p->heads.window, GR_BH_BF16);
-        c->v = gr_bh_alloc(p->b, "values of the cross blocks", keys, blocks, GR_BH_BF16);
+        c->k = gr_bh_alloc(p->b, "keys of the cross blocks", keys, blocks * p->heads.span, GR_BH_BF16);
+        c->v = gr_bh_alloc(p->b, "values of the cross blocks", keys, blocks * p->heads.span, GR_BH_BF16);
     }
 }
 
-static void vl_buffer(struct gr_bh_denoise_plan *p, struct gr_bh_cross *c)
+static uint32_t lower(const struct gr_bh_denoise_plan *p, uint32_t addr)
 {
-    const int hidden = p->w->d.llm.hidden;
-    if (gr_bh_cross_used(c)) {
-        c->vl = gr_bh_alloc(p->b, c->name, gr_bh_tiles_of(c->rows), gr_bh_tiles_of(hidden), GR_BH_BF16);
-        if (!p->cfg.vl_computed) {
-            input(p, c->name, c->vl, GR_BH_EVERYWHERE, 0, c->rows, hidden);
-        }
-    }
+    const uint32_t mark = gr_bh_l1_mark(p->b);
+    return mark < addr ? mark : addr;
 }
 
 /* What comes next begins at or below `addr`. */
@@ -89,23 +85,37 @@ static void leave_out(struct gr_bh_denoise_plan *p, const char *name, uint32_t a
     }
 }
 
-/* Rows of text are dead before keys and values of the image are written: these lie in the same place. */
-static void cross_buffers(struct gr_bh_denoise_plan *p, uint32_t below)
+static void vl_buffer(struct gr_bh_denoise_plan *p, struct gr_bh_cross *c)
 {
-    keys_values_buffers(p, &p->text);
-    const uint32_t before = gr_bh_l1_mark(p->b);
-    keys_values_buffers(p, &p->image);
-    const uint32_t kept = gr_bh_l1_mark(p->b);
-    gr_bh_l1_release(p->b, before);
-    leave_out(p, "what is needed beside rows of vl", below);
-    vl_buffer(p, &p->text);
-    leave_out(p, "room of keys and values", kept);
-    vl_buffer(p, &p->image);
-    gr_bh_l1_release(p->b, before);
-    keys_values_buffers(p, &p->image); /* there again */
+    const int hidden = p->w->d.llm.hidden, keys = gr_bh_tiles_of(c->rows);
+    if (gr_bh_cross_used(c)) {
+        const int held = p->cfg.vl != NULL && p->cfg.narrow && keys > NARROW_ROWS ? NARROW_ROWS : keys;
+        c->vl = gr_bh_alloc(p->b, c->name, held, gr_bh_tiles_of(hidden), GR_BH_BF16);
+        if (p->cfg.vl == NULL) {
+            input(p, c->name, c->vl, GR_BH_EVERYWHERE, 0, c->rows, hidden);
+        }
+    }
 }
 
-static void lasting_buffers(struct gr_bh_denoise_plan *p, uint32_t below)
+/* Rows of vl that are computed are held for as long as their keys and values are: those of the image lie where those of the text did. Returns the
+ * lowest address. */
+static uint32_t vl_buffers(struct gr_bh_denoise_plan *p, uint32_t below)
+{
+    const uint32_t top = gr_bh_l1_mark(p->b);
+    leave_out(p, "what is needed beside rows of vl", below);
+    const uint32_t mark = gr_bh_l1_mark(p->b);
+    vl_buffer(p, &p->text);
+    const uint32_t text = gr_bh_l1_mark(p->b);
+    if (p->cfg.vl != NULL) {
+        gr_bh_l1_release(p->b, mark);
+    }
+    vl_buffer(p, &p->image);
+    const uint32_t lowest = lower(p, text);
+    gr_bh_l1_release(p->b, top);
+    return lowest;
+}
+
+static void lasting_buffers(struct gr_bh_denoise_plan *p)
 {
     const struct gr_dims *d = &p->w->d;
     gr_bh_heads_alloc(p->b, &p->heads);
@@ -118,7 +128,8 @@ static void lasting_buffers(struct gr_bh_denoise_plan *p, uint32_t below)
     p->part = gr_bh_alloc(p->b, "action features", p->mt, 1, GR_BH_FP32);
     p->actions = gr_bh_alloc(p->b, "gathered actions", p->mt, gr_bh_tiles_of(d->dit.max_action), GR_BH_BF16);
     p->stats = gr_bh_norm_stats_alloc(p->b, p->mt, p->columns, false);
-    cross_buffers(p, below);
+    keys_values_buffers(p, &p->text);
+    keys_values_buffers(p, &p->image);
 }
 
 /* What the buffers hold that are written once. */
@@ -132,41 +143,53 @@ void gr_bh_denoise_constants(struct gr_bh_denoise_plan *p)
     gr_bh_emit_norm_stats(p->b, &p->t, p->stats, p->columns);
 }
 
-static void overlaid_buffers(struct gr_bh_denoise_plan *p)
+/* The normalised rows lie where the output does: they are dead when that is sent, and no larger. */
+static void attention_buffers(struct gr_bh_denoise_plan *p)
 {
-    const struct gr_dims *d = &p->w->d;
-    const int hidden = gr_bh_tiles_of(d->dit.hidden);
-    const uint32_t lasting = gr_bh_l1_mark(p->b);
-    p->state_hidden = gr_bh_alloc(p->b, "hidden state", 1, hidden, GR_BH_BF16);
-    gr_bh_l1_release(p->b, lasting);
-    p->h = gr_bh_alloc(p->b, "normalised rows", p->mt, p->columns, GR_BH_BF16);
-    const uint32_t gathered = gr_bh_l1_mark(p->b);
-    p->ff[0] = gr_bh_alloc(p->b, "hidden columns", p->mt, p->columns, GR_BH_BF16);
-    p->ff[1] = gr_bh_alloc(p->b, "hidden columns", p->mt, p->columns, GR_BH_BF16);
-    gr_bh_l1_release(p->b, gathered);
+    p->out = gr_bh_alloc(p->b, "attention", p->mt, p->heads.heads * p->heads.span, GR_BH_BF16);
     p->scratch = gr_bh_norm_scratch(p->b, p->mt);
-    p->q = gr_bh_alloc(p->b, "queries", p->mt, p->heads.window, GR_BH_BF16);
-    p->k = gr_bh_alloc(p->b, "keys", p->mt, p->heads.window, GR_BH_BF16);
-    p->v = gr_bh_alloc(p->b, "values", p->mt, 1, GR_BH_BF16);
+    p->q = gr_bh_alloc(p->b, "queries", p->mt, p->heads.span, GR_BH_BF16);
+    p->k = gr_bh_alloc(p->b, "keys", p->mt, p->heads.span, GR_BH_BF16);
+    p->v = gr_bh_alloc(p->b, "values", p->mt, p->heads.span, GR_BH_BF16);
     int keys = p->mt;
     keys = gr_bh_tiles_of(p->text.rows) > keys ? gr_bh_tiles_of(p->text.rows) : keys;
     keys = gr_bh_tiles_of(p->image.rows) > keys ? gr_bh_tiles_of(p->image.rows) : keys;
-    p->attention = gr_bh_attention_scratch_new(p->b, &p->heads, p->mt, keys, 0);
+    p->attention = gr_bh_attention_scratch_new(p->b, &p->heads, keys);
+}
+
+/* Returns the lowest address. */
+static uint32_t overlaid_buffers(struct gr_bh_denoise_plan *p)
+{
+    const struct gr_dims *d = &p->w->d;
+    const int hidden = gr_bh_tiles_of(d->dit.hidden);
+    const uint32_t top = gr_bh_l1_mark(p->b);
+    p->state_hidden = gr_bh_alloc(p->b, "hidden state", 1, hidden, GR_BH_BF16);
+    uint32_t lowest = gr_bh_l1_mark(p->b);
+    gr_bh_l1_release(p->b, top);
+    attention_buffers(p);
+    lowest = lower(p, lowest);
+    gr_bh_l1_release(p->b, top);
+    p->h = gr_bh_alloc(p->b, "normalised rows", p->mt, p->columns, GR_BH_BF16);
+    const uint32_t gathered = gr_bh_l1_mark(p->b);
+    p->features = gr_bh_alloc(p->b, "hidden action features", p->mt, p->columns, GR_BH_BF16);
+    lowest = lower(p, lowest);
+    gr_bh_l1_release(p->b, gathered);
+    p->ff[0] = gr_bh_alloc(p->b, "hidden columns", p->mt, p->hidden_columns, GR_BH_BF16);
+    p->ff[1] = gr_bh_alloc(p->b, "hidden columns", p->mt, p->hidden_columns, GR_BH_BF16);
+    lowest = lower(p, lowest);
     gr_bh_l1_release(p->b, gathered);
     p->y = gr_bh_alloc(p->b, "decoder input", p->mt, gr_bh_tiles_of(d->dit.out), GR_BH_BF16);
     p->hidden = gr_bh_alloc(p->b, "decoder hidden", p->mt, hidden, GR_BH_BF16);
-    gr_bh_l1_release(p->b, gathered);
+    lowest = lower(p, lowest);
+    gr_bh_l1_release(p->b, top);
+    return lowest;
 }
 
 void gr_bh_denoise_place(struct gr_bh_denoise_plan *p, uint32_t below)
 {
     const uint32_t mark = gr_bh_l1_mark(p->b);
-    lasting_buffers(p, below);
-    overlaid_buffers(p);
+    const uint32_t vl = vl_buffers(p, below), overlaid = overlaid_buffers(p);
+    leave_out(p, "what is overlaid", vl < overlaid ? vl : overlaid);
+    lasting_buffers(p);
     gr_bh_l1_release(p->b, mark);
-}
-
-struct gr_bh_buf gr_bh_denoise_vl(const struct gr_bh_denoise_plan *p, bool text)
-{
-    return text ? p->text.vl : p->image.vl;
 }

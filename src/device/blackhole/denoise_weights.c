@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * denoise_weights.c: the action head's matrices as the program sees them, and what depends on the checkpoint alone: time embeddings, scale
- * and shift of every AdaLN norm and step, the part of the action encoder that sees only the time. Sums in double. */
+ * and shift of every AdaLN norm and step, the part of the action encoder that sees only the time. Sums in double.
+ *
+ * Only matrices of the blocks have the format of the arena. Those before and behind them, 1 % of the bytes, are bf16: all of a velocity goes
+ * through each of them, while a block adds to a residual stream. In bfp8_b they made five sixths of the squared error of a chunk, or more. */
 #include "device/blackhole/denoise_impl.h"
 
 #include <math.h>
@@ -9,6 +12,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/blackhole/tile_format.h"
 #include "model/waves.h"
 
 enum { STEPS_MAX = 64 };
@@ -36,11 +40,14 @@ static void silu(float *x, size_t n)
     }
 }
 
-static enum gr_status check_finite(const float *x, size_t n, const char *what, struct gr_err *err)
+/* What layer `what` makes of the time of a step. */
+static enum gr_status check_range(const float *x, size_t n, const char *what, struct gr_err *err)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!isfinite(x[i])) {
-            return gr_fail(err, GR_ERR_FORMAT, "%s: element %zu is not a finite number", what, i);
+        if (!gr_bh_in_range(x[i])) {
+            return gr_fail(err, GR_ERR_FORMAT,
+                           "%s: output %zu at some step is %g, and this device computes with magnitudes below 65536",
+                           what, i, (double)x[i]);
         }
     }
     return GR_OK;
@@ -75,7 +82,7 @@ static enum gr_status modulations(struct gr_bh_denoise_weights *o, const struct 
     for (int i = 0; i <= layers; i++) {
         const struct gr_linear *l = i == layers ? &w->proj_out1 : &w->dit[i].ada;
         product(st, steps, D, l, 2 * D, row, rows);
-        GR_TRY(check_finite(rows, 2 * each, l->w.name, err));
+        GR_TRY(check_range(rows, 2 * each, l->w.name, err));
         place_modulation(o, i, rows, i < layers);
         gr_snapshot_done(w->snap, &l->w);
     }
@@ -100,7 +107,7 @@ static enum gr_status action_bias(struct gr_bh_denoise_weights *o, const struct 
             }
         }
     }
-    return check_finite(o->action_bias, (size_t)steps * (size_t)D, w->action2.w.name, err);
+    return check_range(o->action_bias, (size_t)steps * (size_t)D, w->action2.w.name, err);
 }
 
 static struct gr_bh_matrix linear(const struct gr_linear *l)
@@ -110,13 +117,20 @@ static struct gr_bh_matrix linear(const struct gr_linear *l)
 }
 static struct gr_bh_matrix of_slot(const struct gr_cat_linear *l, int slot)
 {
-    return (struct gr_bh_matrix){
-        .name = l->w.name, .k = (int)l->w.shape[1], .n = (int)l->w.shape[2], .w = &l->w, .b = &l->b, .slot = slot};
+    return (struct gr_bh_matrix){.name = l->w.name,
+                                 .k = (int)l->w.shape[1],
+                                 .n = (int)l->w.shape[2],
+                                 .w = &l->w,
+                                 .b = &l->b,
+                                 .slot = slot,
+                                 .fmt = GR_BH_BF16};
 }
 
 static void matrices(struct gr_bh_denoise_weights *o, const struct gr_weights *w, int slot)
 {
     const int D = o->d.dit.width;
+    const struct gr_bh_heads h = gr_bh_heads_of(o->d.dit.heads, o->d.dit.head_dim);
+    gr_bh_heads_rows(&h, o->out_row);
     o->state1 = of_slot(&w->state1, slot);
     o->state2 = of_slot(&w->state2, slot);
     o->action1 = of_slot(&w->action1, slot);
@@ -124,6 +138,7 @@ static void matrices(struct gr_bh_denoise_weights *o, const struct gr_weights *w
     o->decoder1 = of_slot(&w->decoder1, slot);
     o->decoder2 = of_slot(&w->decoder2, slot);
     o->proj_out2 = linear(&w->proj_out2);
+    o->proj_out2.fmt = GR_BH_BF16;
     for (int s = 0; s < o->d.dit.steps; s++) {
         o->action2[s] = of_slot(&w->action2, slot);
         o->action2[s].k = D;
@@ -134,8 +149,12 @@ static void matrices(struct gr_bh_denoise_weights *o, const struct gr_weights *w
     o->position_rows.shape[0] = 1;
     o->position_rows.shape[1] = w->action_pos.shape[0];
     o->position_rows.shape[2] = w->action_pos.shape[1];
-    o->position = (struct gr_bh_matrix){
-        .name = w->action_pos.name, .k = o->d.dit.horizon, .n = D, .w = &o->position_rows, .slot = 0};
+    o->position = (struct gr_bh_matrix){.name = w->action_pos.name,
+                                        .k = o->d.dit.horizon,
+                                        .n = D,
+                                        .w = &o->position_rows,
+                                        .slot = 0,
+                                        .fmt = GR_BH_BF16};
     for (int i = 0; i < o->d.dit.layers; i++) {
         const struct gr_dit_block *b = &w->dit[i];
         o->block[i] = (struct gr_bh_block_weights){.q = linear(&b->q),
@@ -146,6 +165,8 @@ static void matrices(struct gr_bh_denoise_weights *o, const struct gr_weights *w
                                                    .ff2 = linear(&b->ff2),
                                                    .cross = i % 2 == 0,
                                                    .text = i % (2 * o->d.dit.text_every) == 0};
+        o->block[i].out.row = o->out_row;
+        o->block[i].out.k = gr_bh_heads_out(&h);
     }
 }
 
@@ -153,6 +174,7 @@ static enum gr_status take_memory(struct gr_bh_denoise_weights *o, float **scrat
 {
     const size_t D = (size_t)o->d.dit.width, steps = (size_t)o->d.dit.steps, layers = (size_t)o->d.dit.layers;
     const size_t channels = (size_t)o->d.dit.time_channels;
+    const struct gr_bh_heads heads = gr_bh_heads_of(o->d.dit.heads, o->d.dit.head_dim);
     size_t modulation;
     if (!gr_size_mul((layers + 1) * steps, 2 * D, &modulation)) {
         return gr_fail(err, GR_ERR_FORMAT, "the AdaLN vectors of %zu layers of width %zu are too large", layers, D);
@@ -162,9 +184,10 @@ static enum gr_status take_memory(struct gr_bh_denoise_weights *o, float **scrat
     o->temb = calloc(steps * D, sizeof *o->temb);
     o->action_bias = calloc(steps * D, sizeof *o->action_bias);
     o->modulation = calloc(modulation, sizeof *o->modulation);
+    o->out_row = calloc((size_t)gr_bh_heads_out(&heads), sizeof *o->out_row);
     *scratch = calloc(D + channels + steps * (channels + 4 * D), sizeof **scratch);
     if (o->action2 == NULL || o->block == NULL || o->temb == NULL || o->action_bias == NULL || o->modulation == NULL ||
-        *scratch == NULL) {
+        o->out_row == NULL || *scratch == NULL) {
         return gr_fail(err, GR_ERR_NOMEM, "no memory for the constants of the action head");
     }
     return GR_OK;
@@ -174,9 +197,14 @@ enum gr_status gr_bh_denoise_weights_new(const struct gr_weights *w, int slot, s
                                          struct gr_err *err)
 {
     *out = NULL;
-    if (w->dims.dit.steps < 1 || w->dims.dit.steps > STEPS_MAX || slot < 0 || slot >= w->dims.dit.slots) {
-        return gr_fail(err, GR_ERR_DEVICE, "%d Euler steps (1..%d), slot %d of %d", w->dims.dit.steps, STEPS_MAX, slot,
-                       w->dims.dit.slots);
+    if (w->dims.dit.steps < 1 || w->dims.dit.steps > STEPS_MAX) {
+        return gr_fail(
+            err, GR_ERR_DEVICE,
+            "config.json: num_inference_timesteps is %d, the program for a Blackhole takes 1 to %d Euler steps",
+            w->dims.dit.steps, STEPS_MAX);
+    }
+    if (slot < 0 || slot >= w->dims.dit.slots) {
+        return gr_fail(err, GR_ERR_DEVICE, "slot %d of %d", slot, w->dims.dit.slots);
     }
     struct gr_bh_denoise_weights *o = calloc(1, sizeof *o);
     if (o == NULL) {
@@ -211,6 +239,7 @@ void gr_bh_denoise_weights_free(struct gr_bh_denoise_weights *w)
     free(w->temb);
     free(w->action_bias);
     free(w->modulation);
+    free(w->out_row);
     free(w);
 }
 

@@ -113,7 +113,7 @@ static void linear_op(const struct gr_bh_build_cfg *cfg, const struct gr_bh_tile
     op->stream = (uint16_t)l->stream;
     op->back = (uint16_t)l->back;
     op->flags = l->accumulate ? GR_BH_OP_ACCUMULATE : 0;
-    const uint32_t column = l->heads != NULL ? (uint32_t)(first % l->heads->window)
+    const uint32_t column = l->heads != NULL ? (uint32_t)(first % l->heads->span)
                             : l->gather      ? (uint32_t)(first - l->n0)
                                              : 0;
     op->out = l->out.addr + (uint32_t)group * l->out_g + column * l->out.n_stride;

@@ -52,7 +52,7 @@ struct gr_bh_linear {
     float arg;
     struct gr_bh_buf out;            /* own columns: [mt, columns of one tile]; or with gather or heads: */
     bool gather;                     /* the gathered buffer, where column n goes to n - n0 of every tile */
-    const struct gr_bh_heads *heads; /* [mt, window]: column n goes to the tiles whose window needs it */
+    const struct gr_bh_heads *heads; /* [mt, span]: column n goes to the tiles whose head needs it */
     bool to_groups;                  /* to the tiles of all groups: those that heads say, or tile n */
     bool accumulate;
     bool barrier;
@@ -69,11 +69,12 @@ struct gr_bh_linear gr_bh_whole(const struct gr_bh_matrix *w, struct gr_bh_buf i
  * say is right however large the mean. */
 struct gr_bh_norm {
     struct gr_bh_buf x;
-    int d;       /* divisor of the mean: elements that share statistics */
-    int columns; /* column tiles; 0: ceil(d / 32) */
-    int share;   /* column tiles that share statistics, side by side: heads; 0: all */
-    int fold;    /* row tiles m * fold .. m * fold + fold - 1 are parts of the same rows, d / fold columns each; 0: 1 */
-    bool rms;    /* RMSNorm: no mean */
+    uint32_t x_i; /* its stride by loop index */
+    int d;        /* divisor of the mean: elements that share statistics */
+    int columns;  /* column tiles; 0: ceil(d / 32) */
+    int share;    /* column tiles that share statistics, side by side: heads; 0: all */
+    int fold; /* row tiles m * fold .. m * fold + fold - 1 are parts of the same rows, d / fold columns each; 0: 1 */
+    bool rms; /* RMSNorm: no mean */
     float eps;
     const float *scale,
         *shift; /* [fold, width] of this round: h = n * (1 + scale) + shift from stream `stream`; both NULL: none */
@@ -84,6 +85,10 @@ struct gr_bh_norm {
     struct gr_bh_buf out;     /* gathered [mt, columns] bf16; */
     bool
         own; /* or own columns [mt, 1]: without the second barrier, which must come before the statistics are used again */
+    struct gr_bh_buf
+        watch; /* [1, 1] fp32, or none: the variances of all rows are added to it on the group's first tile. Whatever
+                               overflows before stays in a residual stream, so its last norm knows; products take infinity for a
+                               number or for nothing, and the result does not show it */
 };
 enum { GR_BH_NORM_SCRATCH = 4 };
 /* Scratch and statistics of norms of at most mt row tiles and `columns` column tiles. Rows of the statistics that nobody sends must be and stay
@@ -99,54 +104,55 @@ void gr_bh_emit_norm(struct gr_bh_build *b, const struct gr_bh_tiles *t, const s
 void gr_bh_emit_norm_send(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct gr_bh_norm *n, bool barrier);
 void gr_bh_emit_norm_apply(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct gr_bh_norm *n);
 
-/* softmax(q k' + mask) v for heads of any width: column n of the output on tile n, gathered.
- * Heads lie side by side in the columns, so a head may begin and end inside a column tile; column n needs every head that touches it.
- * Queries and keys of those heads are sent to tile n; columns of other heads are taken out of the queries by 0/1 tiles. */
+/* softmax(q k' + mask) v for heads of any width, one head and some of its row tiles a tile.
+ * Heads lie side by side in the columns, so a head may begin and end inside a column tile: its tiles hold all column tiles that it touches, as
+ * many for every head, and columns of other heads are taken out of the queries by 0/1 tiles. The output has for every head what it
+ * holds: the matrix that multiplies it has its rows by gr_bh_heads_rows. */
+enum { GR_BH_HEADS_TILES = 140 };
 struct gr_bh_heads {
     int heads, head_dim, columns;
-    int each;   /* heads that touch a column, at most */
-    int span;   /* column tiles that the heads of a column lie in, at most */
-    int window; /* column tiles of q and k that a tile holds; column c lies in slot c mod window, one span never wraps */
-    bool whole; /* every head fills its column tiles: nothing to take out */
-    struct gr_bh_buf
-        masks; /* [each, span + 1] bf16: of head j, 0/1 for each column of the span, then what selects it in the own column */
+    int span;  /* column tiles that a tile holds of queries, keys and values; column c lies in slot c mod span */
+    int rows;  /* row tiles of its head that a tile has */
+    int parts; /* tiles of a head in each group; 0: there are too few tiles */
+    int16_t item[GR_BH_HEADS_TILES]; /* head * parts + part of tile n of a group; -1: none */
+    bool whole;                      /* every head fills its column tiles: nothing to take out */
+    struct gr_bh_buf masks;          /* [1, span] bf16: 0/1 for each slot of the tile's head */
 };
 struct gr_bh_heads gr_bh_heads_of(int heads, int head_dim);
+/* Gives out heads and row tiles in groups of mt row tiles and `tiles` tiles, to as many tiles as possible. */
+void gr_bh_heads_on(struct gr_bh_heads *h, int mt, int tiles);
+/* Columns of the output, and the row map (struct gr_bh_matrix) of what multiplies it: which of heads * head_dim each is, -1 where it belongs to
+ * another head. */
+static inline int gr_bh_heads_out(const struct gr_bh_heads *h) { return 32 * h->heads * h->span; }
+void gr_bh_heads_rows(const struct gr_bh_heads *h, int *row);
 /* Fills in masks, by operations: into masks that were allocated, or new ones. */
 void gr_bh_heads_alloc(struct gr_bh_build *b, struct gr_bh_heads *h);
 void gr_bh_emit_heads(struct gr_bh_build *b, const struct gr_bh_tiles *t, struct gr_bh_heads *h);
-/* First and last head that touch column n, first and last column of these. */
-struct gr_bh_span {
-    int head0, head1, column0, column1;
-};
-struct gr_bh_span gr_bh_heads_span(const struct gr_bh_heads *h, int column);
-/* Destinations of column c of queries or keys: the tiles that need it but for `tile`, which has it, in its group or in all. dests in
+/* Destinations of column c of queries, keys or values: the tiles that need it but for `tile`, which has it, in its group or in all. dests in
  * *count. */
 uint16_t gr_bh_heads_dest(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct gr_bh_heads *h, int tile,
                           int column, bool to_groups, uint16_t *count);
 
-/* For queries of mt row tiles and at most `keys` key tiles; `each` is then how many heads are held at once. */
+/* For at most `keys` key tiles. */
 struct gr_bh_attention_scratch {
-    int each;
-    struct gr_bh_buf q;          /* [each * mt, span] bf16: queries head by head, zero outside the head */
-    struct gr_bh_buf p;          /* [each * mt, keys] bf16: scores, then exp(scores - max) */
-    struct gr_bh_buf max, shift; /* [each * mt, 1] bf16: row maxima along columns; their negative in every row */
-    struct gr_bh_buf o, inv;     /* [each * mt, 1] fp32: p v, 1 / row sums */
+    struct gr_bh_buf q;          /* [rows, span] bf16: queries, zero outside the head */
+    struct gr_bh_buf p;          /* [rows, keys] bf16: scores, then exp(scores - max) */
+    struct gr_bh_buf max, shift; /* [rows, 1] bf16: row maxima along columns; their negative in every row */
+    struct gr_bh_buf o, inv;     /* [rows, span], [rows, 1] fp32: p v, 1 / row sums */
 };
-/* each: heads of a tile held at once, 0: all. Fewer take less L1. */
-struct gr_bh_attention_scratch gr_bh_attention_scratch_new(struct gr_bh_build *b, const struct gr_bh_heads *h, int mt,
-                                                           int keys, int each);
+struct gr_bh_attention_scratch gr_bh_attention_scratch_new(struct gr_bh_build *b, const struct gr_bh_heads *h,
+                                                           int keys);
 
 struct gr_bh_attention {
     const struct gr_bh_heads *heads;
-    struct gr_bh_buf q;    /* [mt, window] bf16, scaled by head_dim^-0.5 */
-    struct gr_bh_buf k;    /* [keys, window] bf16 */
-    struct gr_bh_buf v;    /* own column [keys, 1] bf16 */
-    uint32_t k_i, v_i;     /* their strides by loop index */
-    struct gr_bh_buf mask; /* bf16 [1, keys]: row 0 is added to every row of scores; */
-    bool mask_rows;        /* or [mt, keys], added element by element (causal) */
+    struct gr_bh_buf q;         /* [mt, span] bf16, scaled by head_dim^-0.5 */
+    struct gr_bh_buf k, v;      /* [keys, span] bf16 */
+    uint32_t k_i, v_i;          /* their strides by loop index */
+    struct gr_bh_buf mask;      /* bf16 [1, keys]: row 0 is added to every row of scores; */
+    bool mask_rows;             /* or [rows of a tile, keys], added element by element (causal): */
+    uint32_t mask_part, mask_i; /* at so many bytes from those of the part before; their stride by loop index */
     struct gr_bh_attention_scratch scratch;
-    struct gr_bh_buf out; /* gathered [mt, columns] bf16; one barrier */
+    struct gr_bh_buf out; /* gathered [mt, heads * span] bf16; one barrier */
 };
 void gr_bh_emit_attention(struct gr_bh_build *b, const struct gr_bh_tiles *t, const struct gr_bh_attention *a);
 

@@ -2,6 +2,7 @@
  *
  * tile_format.c: values into tiles of L1 and back. A face row of 16 is the unit: bfp8_b shares one exponent over it. */
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "device/blackhole/tile_format.h"
@@ -36,67 +37,89 @@ uint16_t gr_bh_bf16(float v)
 
 float gr_bh_from_bf16(uint16_t v) { return of_bits((uint32_t)v << 16); }
 
-/* Row r of face row `row`: where it lies in a [32, 32] array. */
-static size_t place(int row, size_t ld)
+/* Face row of the left half of row r; that of the right half is FACE on. */
+static int left_of(int r) { return r / FACE * SIDE + r % FACE; }
+
+/* A row of finite values, as bits, to its two face rows. A gigabyte of weights goes through here: loops without branches over all 32, which compilers
+ * vectorise; shorter ones they unroll into single values. */
+static void put_halves(const void *row, size_t half, uint8_t *dst)
 {
-    int face = row / FACE;
-    return (size_t)(face / 2 * FACE + row % FACE) * ld + (size_t)(face % 2) * FACE;
+    memcpy(dst, row, half);
+    memcpy(dst + FACE * half, (const uint8_t *)row + half, half);
 }
 
-/* One face row of finite values, as bits. Loops without branches, which compilers vectorise: a gigabyte of weights goes through here. */
 static void put_bf16(const uint32_t *v, uint8_t *dst)
 {
-    uint16_t row[FACE];
-    for (int i = 0; i < FACE; i++) {
+    uint16_t row[SIDE];
+    for (int i = 0; i < SIDE; i++) {
         uint32_t b = (v[i] + 0x7fffu + (v[i] >> 16 & 1u)) >> 16; /* as gr_bh_bf16 */
         row[i] = (uint16_t)(b - ((b & 0x7fffu) == 0x7f80u));     /* not up to infinity */
     }
-    memcpy(dst, row, sizeof row);
+    put_halves(row, FACE * sizeof *row, dst);
+}
+
+/* The exponent of 16 magnitudes. A face row whose is too small is multiplied by zero. */
+static uint8_t scale_of(const uint32_t *m, float *half, float *rest)
+{
+    uint32_t most = 0;
+    for (int i = 0; i < FACE; i++) {
+        most = m[i] > most ? m[i] : most;
+    }
+    const int e = (int)(most >> 23);
+    const bool small = e < BFP8_LEAST_EXPONENT;
+    /* times 2^(133 - e), which brings the largest into [64, 128), in two steps that are powers of two float can hold */
+    const float first = small ? 0 : of_bits((uint32_t)(127 + (133 - e) / 2) << 23);
+    const float second = small ? 0 : of_bits((uint32_t)(260 - e - (133 - e) / 2) << 23);
+    for (int i = 0; i < FACE; i++) {
+        half[i] = first;
+        rest[i] = second;
+    }
+    return small ? 0 : (uint8_t)e;
 }
 
 static void put_bfp8(const uint32_t *v, uint8_t *exponent, uint8_t *dst)
 {
-    int32_t most = 0;
-    for (int i = 0; i < FACE; i++) {
-        int32_t size = (int32_t)(v[i] & 0x7fffffffu);
-        most = size > most ? size : most;
-    }
-    int e = most >> 23;
-    if (e < BFP8_LEAST_EXPONENT) {
-        *exponent = 0;
-        memset(dst, 0, FACE);
-        return;
-    }
-    /* times 2^(133 - e), which brings the largest into [64, 128), in two steps that are powers of two float can hold */
-    float half = of_bits((uint32_t)(127 + (133 - e) / 2) << 23),
-          rest = of_bits((uint32_t)(260 - e - (133 - e) / 2) << 23);
-    *exponent = (uint8_t)e;
-    float scaled[FACE];
-    uint32_t m[FACE];
-    for (int i = 0; i < FACE; i++) {
+    uint32_t m[SIDE];
+    float scaled[SIDE], half[SIDE], rest[SIDE];
+    uint8_t row[SIDE];
+    for (int i = 0; i < SIDE; i++) {
         m[i] = v[i] & 0x7fffffffu;
     }
+    exponent[0] = scale_of(m, half, rest);
+    exponent[FACE] = scale_of(m + FACE, half + FACE, rest + FACE);
     memcpy(scaled, m, sizeof m);
-    for (int i = 0; i < FACE; i++) {
-        scaled[i] = scaled[i] * half * rest + 8388608.0f; /* 2^23: the addition rounds to nearest even */
+    for (int i = 0; i < SIDE; i++) {
+        scaled[i] = scaled[i] * half[i] * rest[i] + 8388608.0f; /* 2^23: the addition rounds to nearest even */
     }
     memcpy(m, scaled, sizeof m);
-    for (int i = 0; i < FACE; i++) {
-        int32_t k = (int32_t)(m[i] & 0xffu);
-        k = k > 127 ? 127 : k;
-        uint32_t sign = k ? v[i] >> 24 & 0x80u : 0; /* a negative zero reads as minus infinity */
-        dst[i] = (uint8_t)((uint32_t)k | sign);
+    for (int i = 0; i < SIDE; i++) {
+        const uint32_t k = m[i] & 0xffu, most = k > 127 ? 127 : k;
+        const uint32_t sign = most != 0 ? 0x80u : 0; /* a negative zero reads as minus infinity */
+        row[i] = (uint8_t)(most | (v[i] >> 24 & sign));
     }
+    put_halves(row, FACE, dst);
 }
 
-static void put_row(enum gr_bh_format f, int row, const uint32_t *v, uint8_t *dst)
+void gr_bh_tile_put_row(enum gr_bh_format f, int r, const float *src, int cols, void *dst)
 {
-    if (f == GR_BH_FP32) {
-        memcpy(dst + (size_t)row * FACE * 4, v, FACE * sizeof *v);
-    } else if (f == GR_BH_BF16) {
-        put_bf16(v, dst + (size_t)row * FACE * 2);
+    uint32_t v[SIDE];
+    uint8_t *d = dst;
+    const size_t row = (size_t)left_of(r);
+    if (cols == SIDE) {
+        memcpy(v, src, sizeof v);
     } else {
-        put_bfp8(v, dst + row, dst + ROWS + (size_t)row * FACE);
+        memset(v, 0, sizeof v);
+        memcpy(v, src, (size_t)cols * sizeof *v);
+    }
+    for (int i = 0; i < SIDE; i++) { /* infinities and NaNs: the largest number */
+        v[i] = (v[i] & 0x7f800000u) == 0x7f800000u ? (v[i] & 0x80000000u) | 0x7f7fffffu : v[i];
+    }
+    if (f == GR_BH_FP32) {
+        put_halves(v, FACE * sizeof *v, d + row * FACE * sizeof *v);
+    } else if (f == GR_BH_BF16) {
+        put_bf16(v, d + row * FACE * sizeof(uint16_t));
+    } else {
+        put_bfp8(v, d + row, d + ROWS + row * FACE);
     }
 }
 
@@ -107,41 +130,42 @@ void gr_bh_tile_put(enum gr_bh_format f, const float *src, size_t ld, void *dst)
 
 void gr_bh_tile_put_part(enum gr_bh_format f, const float *src, size_t ld, int rows, int cols, void *dst)
 {
-    for (int row = 0; row < ROWS; row++) {
-        int r = row / FACE / 2 * FACE + row % FACE, left = cols - row / FACE % 2 * FACE;
-        uint32_t v[FACE] = {0};
-        if (r < rows && left >= FACE) {
-            memcpy(v, src + place(row, ld), sizeof v);
-        } else if (r < rows && left > 0) {
-            memcpy(v, src + place(row, ld), (size_t)left * sizeof *v);
-        }
-        for (int i = 0; i < FACE; i++) { /* infinities and NaNs: the largest number */
-            v[i] = (v[i] & 0x7f800000u) == 0x7f800000u ? (v[i] & 0x80000000u) | 0x7f7fffffu : v[i];
-        }
-        put_row(f, row, v, dst);
+    for (int r = 0; r < SIDE; r++) {
+        gr_bh_tile_put_row(f, r, r < rows ? src + (size_t)r * ld : src, r < rows ? cols : 0, dst);
     }
+}
+
+static void get_face_row(enum gr_bh_format f, int row, const uint8_t *s, float *v)
+{
+    if (f == GR_BH_FP32) {
+        memcpy(v, s + (size_t)row * FACE * 4, FACE * sizeof *v);
+    } else if (f == GR_BH_BF16) {
+        uint16_t b[FACE];
+        memcpy(b, s + (size_t)row * FACE * 2, sizeof b);
+        for (int i = 0; i < FACE; i++) {
+            v[i] = gr_bh_from_bf16(b[i]);
+        }
+    } else {
+        const uint8_t *b = s + ROWS + (size_t)row * FACE;
+        float step = ldexpf(1.0f, (int)s[row] - 127 - 6);
+        for (int i = 0; i < FACE; i++) {
+            float m = (float)(b[i] & 0x7f) * step;
+            v[i] = b[i] == 0x80 ? -INFINITY : b[i] & 0x80 ? -m : m;
+        }
+    }
+}
+
+void gr_bh_tile_get_row(enum gr_bh_format f, int r, const void *src, int cols, float *dst)
+{
+    float v[SIDE];
+    get_face_row(f, left_of(r), src, v);
+    get_face_row(f, left_of(r) + FACE, src, v + FACE);
+    memcpy(dst, v, (size_t)cols * sizeof *v);
 }
 
 void gr_bh_tile_get(enum gr_bh_format f, const void *src, float *dst, size_t ld)
 {
-    const uint8_t *s = src;
-    for (int row = 0; row < ROWS; row++) {
-        float *v = dst + place(row, ld);
-        if (f == GR_BH_FP32) {
-            memcpy(v, s + (size_t)row * FACE * 4, FACE * sizeof *v);
-        } else if (f == GR_BH_BF16) {
-            uint16_t b[FACE];
-            memcpy(b, s + (size_t)row * FACE * 2, sizeof b);
-            for (int i = 0; i < FACE; i++) {
-                v[i] = gr_bh_from_bf16(b[i]);
-            }
-        } else {
-            const uint8_t *b = s + ROWS + (size_t)row * FACE;
-            float step = ldexpf(1.0f, (int)s[row] - 127 - 6);
-            for (int i = 0; i < FACE; i++) {
-                float m = (float)(b[i] & 0x7f) * step;
-                v[i] = b[i] == 0x80 ? -INFINITY : b[i] & 0x80 ? -m : m;
-            }
-        }
+    for (int r = 0; r < SIDE; r++) {
+        gr_bh_tile_get_row(f, r, src, SIDE, dst + (size_t)r * ld);
     }
 }

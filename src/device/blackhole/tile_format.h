@@ -8,10 +8,18 @@
 #ifndef GR_BLACKHOLE_TILE_FORMAT_H
 #define GR_BLACKHOLE_TILE_FORMAT_H
 
+#include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "device/blackhole/program.h"
+
+/* Weights, biases, inputs: whatever the host gives is smaller than this, or refused. Then no sum of products of this network, all of which begin with
+ * a normalised row, reaches 2^128, where the FPU goes on with a wrong number; the residual streams have a watch (layers.h, struct gr_bh_norm). */
+#define GR_BH_LARGEST 0x1p16f
+#define GR_BH_OUT_OF_RANGE "%s: element %d is %g, and this device computes with magnitudes below 65536"
+static inline bool gr_bh_in_range(float v) { return fabsf(v) < GR_BH_LARGEST; } /* NaN is not */
 
 uint16_t gr_bh_bf16(float v); /* nearest even; NaN stays NaN */
 float gr_bh_from_bf16(uint16_t v);
@@ -22,5 +30,8 @@ void gr_bh_tile_put(enum gr_bh_format f, const float *src, size_t ld, void *dst)
 /* The part rows x cols of src, the rest zero. */
 void gr_bh_tile_put_part(enum gr_bh_format f, const float *src, size_t ld, int rows, int cols, void *dst);
 void gr_bh_tile_get(enum gr_bh_format f, const void *src, float *dst, size_t ld);
+/* Row r of a tile alone, the same bits: its first cols <= 32 values; what is behind them becomes zero. */
+void gr_bh_tile_put_row(enum gr_bh_format f, int r, const float *src, int cols, void *dst);
+void gr_bh_tile_get_row(enum gr_bh_format f, int r, const void *src, int cols, float *dst);
 
 #endif
