@@ -72,6 +72,7 @@ part "gr00t device test" "$build/src/gr00t" device test --sim "$TTSIM_LIB"
 suite=$((SECONDS - start))
 if [ -n "$full" ]; then
     part "published size, whole predict on the CPU interpreter" program env GR00T_BH_FULL="$full" ./tests/test_bh_backbone mixed
+    part "published size, 256 rows, whole predict on the CPU interpreter" program env GR00T_BH_FULL="$full" ./tests/test_bh_backbone long
     part "published size, action head on the CPU interpreter" program env GR00T_BH_FULL="$full" ./tests/test_bh_wide
     part "published size, two blocks on the simulator" program env GR00T_BH_FULL="$full" ./tests/test_bh_wide simulator
 fi

@@ -10,6 +10,7 @@
 #include "formats/safetensors.h"
 
 enum gr_bh_format bh_predict_backbone;
+int bh_predict_tokens = BH_PREDICT_TOKENS;
 bool bh_predict_halves;
 
 void bh_predict_build(struct bh_predict *p, const struct bh_net *net, int columns, int rows, enum gr_bh_format weights)
@@ -18,7 +19,7 @@ void bh_predict_build(struct bh_predict *p, const struct bh_net *net, int column
     *p = (struct bh_predict){.net = net};
     const struct gr_bh_request_cfg cfg = {.w = net->w,
                                           .slot = net->slot,
-                                          .max_tokens = BH_PREDICT_TOKENS,
+                                          .max_tokens = bh_predict_tokens,
                                           .image_token = BH_PREDICT_IMAGE_TOKEN,
                                           .columns = columns,
                                           .rows = rows,

@@ -18,6 +18,8 @@ struct bh_predict {
 };
 /* Weights of the backbone in a format of their own; 0: none. */
 extern enum gr_bh_format bh_predict_backbone;
+/* Rows of the language model, image and text; BH_PREDICT_TOKENS unless it is set. */
+extern int bh_predict_tokens;
 /* Rows of the language model in two halves. */
 extern bool bh_predict_halves;
 /* Builds for a chip of columns x rows tiles; the other one packs the streams as well. */
