@@ -11,7 +11,7 @@ double bh_function(enum gr_bh_function fn, double x, double arg)
     switch (fn) {
     case GR_BH_EXP: {
         double y = exp(x);
-        return y < (double)FLT_MIN ? 0 : y > (double)FLT_MAX ? (double)INFINITY : y;
+        return y < (double)FLT_MIN ? 0 : y > 0x1p64 ? 0x1p64 : y;
     }
     case GR_BH_GELU:
         return x / (1 + exp(-1.59576912160573 * (x + 0.044715 * x * x * x)));

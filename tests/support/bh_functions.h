@@ -6,7 +6,7 @@
 
 #include "device/blackhole/program.h"
 
-/* EXP: 0 below the smallest normal float, infinite above the largest. */
+/* EXP: 0 below the smallest normal float, 2^64 at most. */
 double bh_function(enum gr_bh_function fn, double x, double arg);
 
 #endif

@@ -177,7 +177,7 @@ static inline float power(float t, float limit)
     return p;
 }
 static const float log2e_256 = 0x1.715476p-8f, power_bias = 0x1.7fp+0f;
-static const float power_infinite = 0x1.ffp+0f, power_largest = 0x1.fcp+0f; /* of 2^128 and 2^125 */
+static const float power_64 = 0x1.bfp+0f, power_largest = 0x1.fcp+0f; /* of 2^64 and 2^125 */
 
 /* x / (1 + 2^y), t as above */
 static inline float sigmoid_times(float x, float t) { return x / (1.0f + power(t, power_largest)); }
@@ -187,7 +187,7 @@ static void fast_function(union gr_bh_dst *dst, enum gr_bh_function fn, uint32_t
     float *x = dst->f, a;
     memcpy(&a, &arg, sizeof a);
     for (int i = 0; fn == GR_BH_EXP && i < GR_BH_ELEMENTS; i++) {
-        x[i] = power(x[i] * log2e_256 + power_bias, power_infinite);
+        x[i] = power(x[i] * log2e_256 + power_bias, power_64);
     }
     for (int i = 0; fn == GR_BH_GELU && i < GR_BH_ELEMENTS; i++) {
         x[i] = sigmoid_times(x[i], (-0x1.a5a7dp-12f * (x[i] * x[i]) - 0x1.26aec2p-7f) * x[i] + power_bias);

@@ -109,9 +109,9 @@ static uint32_t recip_seed(uint32_t x)
 
 /* ---------------------------------------------------------------------------------------------------------------- recipes */
 
-#define LOG2E_256 0x3bb8aa3bu                                                 /* log2(e) / 256 */
-#define POWER_BIAS 0x3fbf8000u                                                /* 383 / 256 */
-enum power_limit { POWER_INFINITE = 0x3fff8000, POWER_LARGEST = 0x3ffe0000 }; /* 2^128, 2^125 */
+#define LOG2E_256 0x3bb8aa3bu                                           /* log2(e) / 256 */
+#define POWER_BIAS 0x3fbf8000u                                          /* 383 / 256 */
+enum power_limit { POWER_64 = 0x3fdf8000, POWER_LARGEST = 0x3ffe0000 }; /* 2^64, 2^125 */
 
 /* 2^y of t = (y + 383) / 256, between 2^-127 (which the store makes 0) and the limit: the top of t's significand becomes the exponent, the
  * rest the significand m of a polynomial of 2^m. */
@@ -164,7 +164,7 @@ static uint32_t function_of(enum gr_bh_function fn, uint32_t x, uint32_t arg)
 {
     switch (fn) {
     case GR_BH_EXP:
-        return power(mad(x, LOG2E_256, POWER_BIAS), POWER_INFINITE);
+        return power(mad(x, LOG2E_256, POWER_BIAS), POWER_64);
     case GR_BH_GELU:
         return gelu(x);
     case GR_BH_SILU:

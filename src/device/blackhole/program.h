@@ -52,7 +52,7 @@ enum gr_bh_op_flag {
 /* Functions of the SFPU on the fp32 Dst tile, element by element. */
 enum gr_bh_function {
     GR_BH_NONE,
-    GR_BH_EXP,  /* 0 for what is below 2^-126; infinite from 88.72 on and for what is not a number */
+    GR_BH_EXP,  /* 0 for what is below 2^-126; at most 2^64, also for what is not a number */
     GR_BH_GELU, /* tanh form: x / (1 + exp(-1.5957691 (x + 0.044715 x^3))) */
     GR_BH_SILU, /* x / (1 + exp(-x)) */
     GR_BH_RELU,

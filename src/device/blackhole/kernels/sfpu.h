@@ -93,9 +93,9 @@ static inline void sfpu_set_up(void)
         HALVES(I_SFPSETEXP(0, L(2), L(0), 2)); /* significand of L(2), exponent of L(0) */ \
     } while (0)
 
-/* What y is limited to: 2^128, which is infinite, or 2^125, which still has a reciprocal. */
-#define POWER_INFINITE 0x3FFF8000u /* 511 / 256 */
-#define POWER_LARGEST 0x3FFE0000u  /* 508 / 256 */
+/* What y is limited to: 2^64, so that sums of products with it stay far from 2^128, or 2^125, which still has a reciprocal. */
+#define POWER_64 0x3FDF8000u      /* 447 / 256 */
+#define POWER_LARGEST 0x3FFE0000u /* 508 / 256 */
 
 /* L(0) = x / d, d = 1 + L(0), x loaded again: r = (1 - e) / d has seven bits of 1 / d; x r (1 + e + e^2). */
 #define DIVIDE_BY_ONE_PLUS()                                 \
@@ -113,7 +113,7 @@ static inline void sfpu_exp(void)
 {
     LCONST(11, LOG2E_256);
     LCONST(12, POWER_BIAS);
-    LCONST(13, POWER_INFINITE);
+    LCONST(13, POWER_64);
     FOR_TILE({
         HALVES(I_SFPMAD(L(0), 11, 12, L(0), 0));
         POWER();
