@@ -399,6 +399,32 @@ static void what_would_hang_or_corrupt_a_tile_is_refused(void **state)
     bh_build_refused(make(), "a list of 0 operations");
 }
 
+static void a_program_knows_whether_all_meet_at_its_end(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) { /* all, one tile alone, none, all but in a loop */
+        struct gr_bh_build *b = make();
+        bh_build_operation(b, 2, 0, 0, gr_bh_alloc(b, "x", 1, 1, GR_BH_BF16).addr);
+        if (kind == 3) {
+            gr_bh_loop(b, 1, 0);
+            gr_bh_round(b, 0);
+        }
+        struct gr_bh_op *op = gr_bh_emit(b);
+        for (int t = 0; t < 2; t++) {
+            op[t].flags = kind == 2 || (kind == 1 && t == 1) ? 0 : GR_BH_OP_BARRIER;
+        }
+        if (kind == 3) {
+            gr_bh_loop_end(b);
+        }
+        if (kind == 1) {
+            bh_build_refused(b, "");
+            continue;
+        }
+        assert_int_equal(bh_build_finished(b)->meets, kind == 0);
+        gr_bh_build_free(b);
+    }
+}
+
 static void the_first_failure_is_the_one_that_is_told(void **state)
 {
     (void)state;
@@ -464,6 +490,7 @@ int main(void)
         cmocka_unit_test(destinations_of_later_rounds_are_those_of_the_first),
         cmocka_unit_test(taps_in_loops_have_a_stop_in_every_round),
         cmocka_unit_test(what_would_hang_or_corrupt_a_tile_is_refused),
+        cmocka_unit_test(a_program_knows_whether_all_meet_at_its_end),
         cmocka_unit_test(the_first_failure_is_the_one_that_is_told),
         cmocka_unit_test(a_grid_with_a_tile_outside_its_rectangle_is_refused),
         cmocka_unit_test(heads_name_the_group_its_ring_and_streams_that_lie_apart),

@@ -37,6 +37,15 @@ static enum gr_status run(struct gr_bh_machine *m, uint32_t n, struct gr_err *er
     }
     return real->run(m, n, err);
 }
+static int reads, read_fails_at; /* which read since `reads` was 0; 0: none */
+static enum gr_status l1_read(struct gr_bh_machine *m, int tile, uint32_t addr, void *dst, size_t bytes,
+                              struct gr_err *err)
+{
+    if (++reads == read_fails_at) {
+        return gr_fail(err, GR_ERR_DEVICE, "(1, 2) answers all ones");
+    }
+    return real->l1_read(m, tile, addr, dst, bytes, err);
+}
 static enum gr_status start(struct gr_bh_machine *m, struct gr_err *err)
 {
     starts++;
@@ -62,6 +71,7 @@ static enum gr_status interpreter(void *user, const struct gr_bh_grid *grid, str
         real = (*out)->ops;
         faulty = *real;
         faulty.run = run;
+        faulty.l1_read = l1_read;
         faulty.start = start;
         faulty.stop = stop;
         faulty.close = close_machine;
@@ -397,6 +407,28 @@ static void a_fault_is_final_and_never_computed_elsewhere(void **state)
     end(&b);
 }
 
+/* Every read of a predict, that of the watch over its numbers too. */
+static void a_read_that_fails_is_a_fault(void **state)
+{
+    (void)state;
+    struct gr_err err;
+    struct boot b;
+    boot(&b, demo_dir, &plain);
+    reads = 0;
+    free(predict(&b));
+    const int n = reads;
+    end(&b);
+    for (int k = 1; k <= n; k += n - 1) { /* the first and the last */
+        boot(&b, demo_dir, &plain);
+        reads = 0;
+        read_fails_at = k;
+        gr_test_fails(gr_policy_predict(b.policy, &b.sample.obs, b.chunk, &err), &err, GR_ERR_DEVICE, "all ones");
+        read_fails_at = 0;
+        gr_test_fails(gr_policy_predict(b.policy, &b.sample.obs, b.chunk, &err), &err, GR_ERR_DEVICE, "has stopped");
+        end(&b);
+    }
+}
+
 static void a_fault_of_the_warm_up_is_the_device_s(void **state)
 {
     (void)state;
@@ -572,6 +604,7 @@ int main(void)
         cmocka_unit_test(a_network_that_overflows_gives_no_chunk),
         cmocka_unit_test(weights_beyond_the_range_are_refused),
         cmocka_unit_test(a_fault_is_final_and_never_computed_elsewhere),
+        cmocka_unit_test(a_read_that_fails_is_a_fault),
         cmocka_unit_test(a_fault_of_the_warm_up_is_the_device_s),
         cmocka_unit_test(cancelled_requests_are_not_begun),
         cmocka_unit_test(wrong_settings_are_refused_by_name),

@@ -294,6 +294,37 @@ static void a_word_after_a_block_stays(void **state)
     gr_chip_close(chip);
 }
 
+/* Reads of whole lines, of what is before and behind them, and across the border of two small windows. */
+static void blocks_at_any_place_are_copied_whole(void **state)
+{
+    (void)state;
+    static unsigned char all[1024], part[1024], back[1024];
+    const uint64_t border = UINT64_C(2) << 20;
+    struct gr_err err;
+    struct gr_chip *chip = opened("large=0");
+    for (size_t i = 0; i < sizeof all; i++) {
+        all[i] = (unsigned char)(i * 37 + i / 256);
+    }
+    gr_test_ok(gr_chip_write(chip, 2, 5, 0x4000, all, sizeof all, &err), &err);
+    gr_test_ok(gr_chip_dram_write(chip, 3, border - 512, all, sizeof all, &err), &err);
+    for (size_t at = 0; at < 132; at += 4) {
+        for (size_t n = 60; n < 204; n += 4) {
+            gr_test_ok(gr_chip_read(chip, 2, 5, 0x4000 + at, back, n, &err), &err);
+            assert_memory_equal(back, all + at, n);
+            gr_test_ok(gr_chip_dram_read(chip, 3, border - 140 + at, back, n + at % 3, &err), &err);
+            assert_memory_equal(back, all + 512 - 140 + at, n + at % 3);
+            memset(part, 0xC3, n);
+            gr_test_ok(gr_chip_write(chip, 2, 5, 0x4000 + at, part, n, &err), &err);
+            gr_test_ok(gr_chip_read(chip, 2, 5, 0x4000, back, 512, &err), &err);
+            assert_memory_equal(back, all, at);
+            assert_memory_equal(back + at, part, n);
+            assert_memory_equal(back + at + n, all + at + n, 512 - at - n);
+            gr_test_ok(gr_chip_write(chip, 2, 5, 0x4000 + at, all + at, n, &err), &err);
+        }
+    }
+    gr_chip_close(chip);
+}
+
 static void tiles_beyond_the_harvested_columns_are_refused(void **state)
 {
     (void)state;
@@ -545,6 +576,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_no_whole_words_leave_their_neighbours_alone),
         cmocka_unit_test(a_rectangle_reaches_its_tiles_and_no_others),
         cmocka_unit_test(a_word_after_a_block_stays),
+        cmocka_unit_test(blocks_at_any_place_are_copied_whole),
         cmocka_unit_test(tiles_beyond_the_harvested_columns_are_refused),
         cmocka_unit_test(dram_channels_are_apart),
         cmocka_unit_test(small_windows_do_when_there_are_no_large_ones),

@@ -359,6 +359,36 @@ static void the_published_size_fits_into_l1(void **state)
     bh_net_close(&full);
 }
 
+/* Whatever columns a p150 has left: 108 tiles, the same operations at the same addresses, so the same bits. The interpreter refuses a destination
+ * whose acknowledgements are not the tiles of its rectangle. */
+static void chips_with_more_columns_run_the_same_program(void **state)
+{
+    (void)state;
+    static const int columns[] = {11, 12, 14}, rows[] = {10, 10, 8};
+    struct gr_bh_head first = {0};
+    uint32_t executed = 0;
+    struct bh_net full;
+    bh_net_hollow(&full);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        struct gr_err err;
+        struct gr_bh_machine *machine = NULL;
+        struct bh_predict p = {0};
+        bh_predict_build(&p, &full, columns[i], rows[i], GR_BH_BFP8);
+        const struct gr_bh_head *head = p.program->list[0];
+        first = i == 0 ? *head : first;
+        executed = i == 0 ? p.program->executed : executed;
+        assert_int_equal(p.program->grid->tiles, 108);
+        assert_int_equal(p.program->executed, executed);
+        assert_int_equal(head->ops, first.ops);
+        assert_int_equal(head->ring_bytes, first.ring_bytes);
+        gr_test_ok(gr_bh_machine_cpu(p.program->grid, GR_BH_FAST, 1, &machine, &err), &err);
+        gr_test_ok(gr_bh_program_load(p.program, machine, &err), &err);
+        machine->ops->close(machine);
+        gr_bh_request_free(p.request);
+    }
+    bh_net_close(&full);
+}
+
 /* 152 tokens of text make 256 rows. */
 static void the_long_layout_of_the_published_size_fits_into_l1(void **state)
 {
@@ -392,6 +422,7 @@ static void what_does_not_fit_the_chip_is_refused(void **state)
     (void)state;
     struct gr_err err;
     struct gr_bh_request *r;
+    struct bh_net full;
     struct gr_bh_request_cfg cfg = {.w = net.w,
                                     .slot = net.slot,
                                     .max_tokens = BH_PREDICT_TOKENS,
@@ -406,6 +437,17 @@ static void what_does_not_fit_the_chip_is_refused(void **state)
     gr_test_fails(gr_bh_request_new(&cfg, &r, &err), &err, GR_ERR_DEVICE, "81 of them of the image");
     cfg.max_tokens = 4000;
     gr_test_fails(gr_bh_request_new(&cfg, &r, &err), &err, GR_ERR_DEVICE, "L1: ");
+    bh_net_hollow(&full);
+    cfg.w = full.w;
+    cfg.slot = full.slot;
+    cfg.max_tokens = BH_PREDICT_TOKENS;
+    cfg.columns = cfg.rows = 10;
+    gr_test_fails(gr_bh_request_new(&cfg, &r, &err), &err, GR_ERR_DEVICE,
+                  "108 tiles would share this out, the chip has 100");
+    cfg.columns = 11;
+    cfg.max_tokens = 400;
+    gr_test_fails(gr_bh_request_new(&cfg, &r, &err), &err, GR_ERR_DEVICE, "L1: vl_text needs");
+    bh_net_close(&full);
 }
 
 int main(void)
@@ -413,6 +455,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_fit_the_chip_is_refused),
         cmocka_unit_test(the_published_size_fits_into_l1),
+        cmocka_unit_test(chips_with_more_columns_run_the_same_program),
         cmocka_unit_test(what_overflows_in_any_row_group_is_seen),
         cmocka_unit_test(observations_that_the_program_has_no_room_for_are_refused),
         cmocka_unit_test(inputs_have_the_bits_of_plain_arrays),

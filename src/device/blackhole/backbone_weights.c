@@ -55,7 +55,7 @@ static void norm_at(struct maker *m, const struct gr_norm *n, int i, float *gain
     *shift = n->b.data != NULL ? gr_tensor_f32(&n->b, (size_t)i) : 0.0f;
     if (m->status == GR_OK && (!gr_bh_in_range(*gain) || !gr_bh_in_range(*shift))) {
         m->status = gr_fail(m->err, GR_ERR_FORMAT, GR_BH_OUT_OF_RANGE, gr_bh_in_range(*gain) ? n->b.name : n->w.name, i,
-                            (double)(gr_bh_in_range(*gain) ? *shift : *gain));
+                            (double)(gr_bh_in_range(*gain) ? *shift : gr_tensor_f32(&n->w, (size_t)i)));
     }
 }
 static const float *norm(struct maker *m, const struct gr_norm *n, int d)

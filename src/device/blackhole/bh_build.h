@@ -112,6 +112,7 @@ struct gr_bh_constant {
 struct gr_bh_program {
     const struct gr_bh_grid *grid;
     uint32_t executed;                     /* operations of one request, loops unrolled */
+    bool meets;                            /* the last of them is a barrier */
     uint32_t l1_used;                      /* bytes, code and lists included */
     uint32_t data;                         /* L1 from here to its end: ring, buffers, constants */
     size_t list_bytes;                     /* of one tile: head, operations, destinations */

@@ -157,6 +157,7 @@ static void emit(struct gr_bh_request *r, int row_parts, int mlp_parts)
         r->l1.llm = backbone.used[2];
     }
     gr_bh_denoise_emit(p);
+    gr_bh_emit_barrier(b); /* so that the host need look at one tile alone */
     gr_bh_denoise_plan_free(p);
 }
 
@@ -193,13 +194,26 @@ static enum gr_status build_rows(struct gr_bh_request *r, int row_parts, struct 
         if (status != GR_OK && status != GR_ERR_DEVICE) {
             return status;
         }
-        if (status == GR_OK && ring_bytes(r) <= ring) {
+        if (best > 0 && (status != GR_OK || ring_bytes(r) <= ring)) {
             break;
         }
         best = status == GR_OK ? parts : 0;
         ring = status == GR_OK ? ring_bytes(r) : 0;
     }
     return best > 0 ? build_parts(r, row_parts, best, err) : GR_ERR_DEVICE;
+}
+
+/* A chip without room for the row groups of the vision tower holds all its rows on every tile: what is short then are tiles. */
+static enum gr_status say_tiles(const struct gr_bh_request *r, enum gr_status status, struct gr_err *err)
+{
+    const int tiles = r->cfg.columns * r->cfg.rows;
+    if (status != GR_ERR_DEVICE || r->backbone == NULL || gr_bh_backbone_groups(r->backbone, tiles) > 1 ||
+        r->backbone->blocks == 1) {
+        return status;
+    }
+    const struct gr_err why = *err;
+    return gr_fail(err, status, "%.300s; %d tiles would share this out, the chip has %d", why.msg,
+                   r->backbone->blocks * gr_bh_tiles_of(r->d.vit.hidden), tiles);
 }
 
 /* The rows of the language model all at once; if L1 has no room for that, half of them and then the others. */
@@ -210,7 +224,7 @@ static enum gr_status build(struct gr_bh_request *r, struct gr_err *err)
     if (status == GR_ERR_DEVICE && halves) {
         status = build_rows(r, 2, err);
     }
-    return status;
+    return say_tiles(r, status, err);
 }
 
 static int sequence_rows(const struct gr_bh_request *r) { return TILE * gr_bh_tiles_of(r->cfg.max_tokens); }

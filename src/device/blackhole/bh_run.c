@@ -311,6 +311,7 @@ enum gr_status gr_bh_program_run(const struct gr_bh_program *p, struct gr_bh_mac
                                  struct gr_err *err)
 {
     uint32_t done = 0;
+    m->meets = false;
     for (int i = 0; tap != NULL && i < p->taps; i++) { /* in the order of `after`: that of emitting */
         const struct gr_bh_io *io = &p->tap[i];
         if (io->after > done) {
@@ -320,5 +321,6 @@ enum gr_status gr_bh_program_run(const struct gr_bh_program *p, struct gr_bh_mac
         GR_TRY(gr_bh_read_io(p, m, io, p->tap_values, err));
         tap(user, io->name, p->tap_values, io->rows, io->cols);
     }
+    m->meets = p->meets;
     return done < p->executed ? m->ops->run(m, p->executed - done, err) : GR_OK;
 }

@@ -355,7 +355,7 @@ static void hand_on_tap(void *user, const char *name, const float *values, int r
     way->sink->put(way->sink->user, name, values, sequence && rows == way->longest ? way->tokens : rows, cols, cols);
 }
 
-static enum gr_status run(struct gr_device *dev, const struct gr_model_input *in, float *action,
+static enum gr_status run(struct gr_device *dev, const struct gr_model_input *in, float *action, bool *overflow,
                           const struct gr_tap_sink *taps, struct gr_err *err)
 {
     const struct gr_bh_observation o = {
@@ -370,6 +370,7 @@ static enum gr_status run(struct gr_device *dev, const struct gr_model_input *in
     GR_TRY(gr_bh_request_inputs(dev->request, dev->machine, &o, err));
     GR_TRY(gr_bh_program_run(gr_bh_request_program(dev->request), dev->machine, tap, &way, err));
     GR_TRY(gr_bh_request_action(dev->request, dev->machine, action, err));
+    GR_TRY(gr_bh_request_overflow(dev->request, dev->machine, overflow, err));
     if (taps != NULL) {
         taps->put(taps->user, "action_pred", action, dev->dims.dit.horizon, dev->dims.dit.max_action,
                   dev->dims.dit.max_action);
@@ -389,15 +390,14 @@ static enum gr_status predict(struct gr_device *dev, const struct gr_model_input
     if (dev->fault.code != GR_OK) {
         return gr_fail(err, GR_ERR_DEVICE, "the device has stopped: %.400s", dev->fault.msg);
     }
-    const enum gr_status status = run(dev, in, action, taps, err);
+    bool overflow = false;
+    const enum gr_status status = run(dev, in, action, &overflow, taps, err);
     if (status == GR_ERR_DEVICE) {
         struct gr_err ignored;
         dev->fault = *err;
         (void)dev->machine->ops->stop(dev->machine, &ignored);
     }
     GR_TRY(status);
-    bool overflow;
-    GR_TRY(gr_bh_request_overflow(dev->request, dev->machine, &overflow, err));
     if (overflow) { /* the card is not at fault */
         return gr_fail(err, GR_ERR_DEVICE,
                        "the network has overflowed: its weights are damaged or of another network (`gr00t verify`), or "

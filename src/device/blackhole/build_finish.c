@@ -170,6 +170,14 @@ static void append_end(struct gr_bh_build *b)
     gr_bh_build_put(b, b->pending);
 }
 
+/* Tiles do not differ in it. */
+static bool ends_with_barrier(const struct gr_bh_build *b)
+{
+    const struct gr_bh_head *head = b->list[0];
+    const struct gr_bh_op *last = (const struct gr_bh_op *)(head + 1) + head->ops - 2; /* before GR_BH_END */
+    return last->kind == GR_BH_COMPUTE && last->flags & GR_BH_OP_BARRIER;
+}
+
 enum gr_status gr_bh_build_finish(struct gr_bh_build *b, const struct gr_bh_program **out, struct gr_err *err)
 {
     gr_bh_build_flush(b);
@@ -201,6 +209,7 @@ enum gr_status gr_bh_build_finish(struct gr_bh_build *b, const struct gr_bh_prog
     struct gr_bh_program *p = &b->program;
     p->grid = b->cfg.grid;
     p->executed = b->executed;
+    p->meets = ends_with_barrier(b);
     p->plan = b->plan;
     p->constant = b->constant;
     p->constants = (int)b->constants;

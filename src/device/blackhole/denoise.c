@@ -66,7 +66,9 @@ static void keys_values_of(struct gr_bh_denoise_plan *p, const struct gr_bh_cros
 
 static void cross_keys_values(struct gr_bh_denoise_plan *p, const struct gr_bh_cross *c)
 {
-    const int keys = gr_bh_cross_used(c) ? gr_bh_tiles_of(c->rows) : 0;
+    const bool placed =
+        gr_bh_cross_used(c) && c->vl.mt > 0; /* not if L1 was too small: then nothing comes of all this */
+    const int keys = placed ? gr_bh_tiles_of(c->rows) : 0;
     for (int first = 0; first < keys; first += c->vl.mt) {
         struct gr_bh_buf vl = c->vl;
         vl.mt = (uint16_t)(keys - first < vl.mt ? keys - first : vl.mt);

@@ -47,6 +47,7 @@ struct gr_bh_machine {
     const struct gr_bh_machine_ops *ops;
     struct gr_bh_mark *mark; /* of the next run, in order of `after`; the caller's */
     int marks;
+    bool meets; /* the next run ends with a barrier: what tile 0 has completed, all have */
 };
 
 /* The tiles of an open chip, which stays the caller's. */

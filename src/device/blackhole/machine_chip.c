@@ -193,7 +193,7 @@ static enum gr_status run(struct gr_bh_machine *base, uint32_t n, struct gr_err 
     m->seen = 0;
     m->looked = gr_clock_ms();
     GR_TRY(gr_chip_multicast(m->chip, m->rect, flag_addr(GR_BH_F_LIMIT), &m->limit, sizeof m->limit, err));
-    for (int t = 0; t < m->tiles; t++) {
+    for (int t = 0; t < (m->base.meets ? 1 : m->tiles); t++) {
         m->waits_for = t;
         /* DONE never passes the limit, so equal means there. */
         if (gr_tensix_wait(m->chip, tile_x(m, t), tile_y(m, t), flag_addr(GR_BH_F_DONE), UINT32_MAX, m->limit,

@@ -15,8 +15,9 @@
 
 #include "device/blackhole/program.h"
 
-/* Weights, biases, inputs: whatever the host gives is smaller than this, or refused. Then no sum of products of this network, all of which begin with
- * a normalised row, reaches 2^128, where the FPU goes on with a wrong number; the residual streams have a watch (layers.h, struct gr_bh_norm). */
+/* Weights, biases, inputs: whatever the host gives is smaller than this, or refused. Then no sum of products that begins with a normalised row
+ * reaches 2^128, where the FPU goes on with a wrong number; the residual streams have a watch (layers.h, struct gr_bh_norm). The action encoder
+ * alone begins with what is not normalised: actions after a step, which stay in the chunk however large they are. */
 #define GR_BH_LARGEST 0x1p16f
 #define GR_BH_OUT_OF_RANGE "%s: element %d is %g, and this device computes with magnitudes below 65536"
 static inline bool gr_bh_in_range(float v) { return fabsf(v) < GR_BH_LARGEST; } /* NaN is not */
