@@ -13,20 +13,25 @@
 
 enum { ROWS = 51, MT = 2 };
 
+static void norm_row(double *y, const float *x, int d, const float *scale, const float *shift, bool rms, double eps)
+{
+    double mean = 0, square = 0;
+    for (int i = 0; i < d; i++) {
+        mean += rms ? 0 : (double)x[i] / d;
+    }
+    for (int i = 0; i < d; i++) {
+        square += ((double)x[i] - mean) * ((double)x[i] - mean) / d;
+    }
+    for (int i = 0; i < d; i++) {
+        const double v = ((double)x[i] - mean) / sqrt(square + eps);
+        y[i] = scale != NULL ? v * (1 + (double)scale[i]) + (double)shift[i] : v;
+    }
+}
+
 static void norm_rows(double *y, const float *x, int d, const float *scale, const float *shift, bool rms, double eps)
 {
-    for (int r = 0; r < ROWS; r++, x += d, y += d) {
-        double mean = 0, square = 0;
-        for (int i = 0; i < d; i++) {
-            mean += rms ? 0 : (double)x[i] / d;
-        }
-        for (int i = 0; i < d; i++) {
-            square += ((double)x[i] - mean) * ((double)x[i] - mean) / d;
-        }
-        for (int i = 0; i < d; i++) {
-            const double v = ((double)x[i] - mean) / sqrt(square + eps);
-            y[i] = scale != NULL ? v * (1 + (double)scale[i]) + (double)shift[i] : v;
-        }
+    for (int r = 0; r < ROWS; r++) {
+        norm_row(y + r * d, x + r * d, d, scale, shift, rms, eps);
     }
 }
 
@@ -245,18 +250,16 @@ static void norms_of_folded_rows_in_groups(void **state)
     own_norm(GROUPS, n, FOLD, WIDTH / 32, x, got);
     for (int g = 0; g < GROUPS; g++) {
         for (int i = 0; i < TOKENS; i++) {
-            double mean = 0, square = 0;
-            for (int k = 0; k < 2 * FOLD * PART; k++) { /* the mean first */
-                const int q = k / PART % FOLD, c = k % PART;
-                const double v = (double)x[((g * FOLD + q) * TOKENS + i) * WIDTH + c];
-                mean += k < FOLD * PART ? v / (FOLD * PART) : 0;
-                square += k < FOLD * PART ? 0 : (v - mean) * (v - mean) / (FOLD * PART);
-            }
+            float row[FOLD * PART];
+            double normed[FOLD * PART];
             for (int k = 0; k < FOLD * PART; k++) {
-                const int row = (g * FOLD + k / PART) * TOKENS + i, c = k % PART;
-                const double v = ((double)x[row * WIDTH + c] - mean) / sqrt(square + 1e-5);
-                want[row * PART + c] = v * (1 + (double)scale[k]) + (double)shift[k];
-                cut[row * PART + c] = got[row * WIDTH + c];
+                row[k] = x[((g * FOLD + k / PART) * TOKENS + i) * WIDTH + k % PART];
+            }
+            norm_row(normed, row, FOLD * PART, scale, shift, false, 1e-5);
+            for (int k = 0; k < FOLD * PART; k++) {
+                const int at = (g * FOLD + k / PART) * TOKENS + i, c = k % PART;
+                want[at * PART + c] = normed[k];
+                cut[at * PART + c] = got[at * WIDTH + c];
             }
         }
     }
@@ -286,18 +289,8 @@ static void heads_norm(bool rms)
                                  .shift = shift};
     own_norm(1, n, 2, HEADS * WIDTH / 32, x, got);
     for (int h = 0; h < 64 * HEADS; h++) {
-        double mean = 0, square = 0;
-        for (int i = 0; i < DIM; i++) {
-            mean += rms ? 0 : (double)x[h * WIDTH + i] / DIM;
-        }
-        for (int i = 0; i < DIM; i++) {
-            square += ((double)x[h * WIDTH + i] - mean) * ((double)x[h * WIDTH + i] - mean) / DIM;
-        }
-        for (int i = 0; i < DIM; i++) {
-            const double v = ((double)x[h * WIDTH + i] - mean) / sqrt(square + 1e-5);
-            want[h * DIM + i] = v * (1 + (double)scale[i]) + (double)shift[i];
-            cut[h * DIM + i] = got[h * WIDTH + i];
-        }
+        norm_row(want + h * DIM, x + h * WIDTH, DIM, scale, shift, rms, 1e-5);
+        memcpy(cut + h * DIM, got + h * WIDTH, DIM * sizeof *cut);
     }
     bh_layer_near("norm of heads", DIM, cut, want, sizeof want / sizeof *want, 4e-3);
     free(scale);

@@ -134,11 +134,7 @@ static void bias_block(const struct gr_bh_matrix *w, int col, float *block)
 
 static bool all_in_range(const float *block)
 {
-    int broken = 0;
-    for (int i = 0; i < TILE * TILE; i++) {
-        broken |= !gr_bh_in_range(block[i]);
-    }
-    return broken == 0;
+    return gr_bh_first_out_of_range(block, (size_t)TILE * TILE) == (size_t)TILE * TILE;
 }
 
 static void add_error(const float *before, const float *after, struct gr_bh_piece_error *error)

@@ -23,6 +23,14 @@ enum {
     MORE_PARTS = 5
 };
 
+/* A program and what is known of it. */
+struct built {
+    struct gr_bh_build *build;
+    const struct gr_bh_program *program;
+    struct gr_bh_request_l1 l1;
+    struct gr_bh_buf watch; /* of the norms that see what has overflowed, on the first tile of each of the row groups */
+};
+
 struct gr_bh_request {
     struct gr_bh_request_cfg cfg; /* w: only while building */
     struct gr_dims d;
@@ -31,11 +39,7 @@ struct gr_bh_request {
     struct gr_bh_grid grid;
     struct gr_bh_denoise_weights *head;
     struct gr_bh_backbone_weights *backbone;
-    struct gr_bh_build *build;
-    const struct gr_bh_program *program;
-    struct gr_bh_request_l1 l1;
-    struct gr_bh_buf watch; /* of the norms that see what has overflowed, on the first tile of each of the row groups */
-    int groups, group_tiles;
+    struct built built;
     int text_rows;
     float *values; /* rows of the values of one input */
     float *unit;   /* [2 unit_at] zeros, a one in the middle */
@@ -118,10 +122,10 @@ static void emit_vl(void *user, bool text, int first, struct gr_bh_buf vl) { gr_
 
 static void emit(struct gr_bh_request *r, int row_parts, int mlp_parts)
 {
-    struct gr_bh_build *b = r->build;
-    r->watch = gr_bh_alloc(b, "norms that are watched", 1, 1, GR_BH_FP32);
+    struct gr_bh_build *b = r->built.build;
+    r->built.watch = gr_bh_alloc(b, "norms that are watched", 1, 1, GR_BH_FP32);
     struct gr_bh_backbone backbone = {.b = b,
-                                      .watch = r->watch,
+                                      .watch = r->built.watch,
                                       .w = r->backbone,
                                       .row_parts = row_parts,
                                       .mlp_parts = mlp_parts,
@@ -134,7 +138,7 @@ static void emit(struct gr_bh_request *r, int row_parts, int mlp_parts)
                                     .steps = r->d.dit.steps,
                                     .vl = r->backbone != NULL ? emit_vl : NULL,
                                     .vl_user = &backbone,
-                                    .watch = r->watch,
+                                    .watch = r->built.watch,
                                     .narrow = row_parts > 1};
     struct gr_bh_denoise_plan *p = gr_bh_denoise_plan_new(b, &d);
     if (p == NULL) {
@@ -143,18 +147,16 @@ static void emit(struct gr_bh_request *r, int row_parts, int mlp_parts)
     const uint32_t mark = gr_bh_l1_mark(b);
     (void)gr_bh_l1_lowest(b);
     gr_bh_denoise_place(p, r->backbone != NULL ? mark - gr_bh_backbone_kept(&backbone) : mark);
-    r->l1 = (struct gr_bh_request_l1){.denoise = GR_BH_L1_END - gr_bh_l1_lowest(b)};
+    r->built.l1 = (struct gr_bh_request_l1){.denoise = GR_BH_L1_END - gr_bh_l1_lowest(b)};
     if (r->backbone != NULL) {
         backbone.groups = gr_bh_backbone_groups(r->backbone, r->grid.tiles);
         backbone.t = gr_bh_tiles_new(b);
-        gr_bh_emit_zeros(b, &backbone.t, r->watch);
-        r->groups = backbone.groups;
-        r->group_tiles = gr_bh_tiles_of(r->d.vit.hidden);
+        gr_bh_emit_zeros(b, &backbone.t, r->built.watch);
         gr_bh_backbone_place(&backbone);
         gr_bh_emit_backbone(&backbone);
-        r->l1.vision = backbone.used[0];
-        r->l1.connector = backbone.used[1];
-        r->l1.llm = backbone.used[2];
+        r->built.l1.vision = backbone.used[0];
+        r->built.l1.connector = backbone.used[1];
+        r->built.l1.llm = backbone.used[2];
     }
     gr_bh_denoise_emit(p);
     gr_bh_emit_barrier(b); /* so that the host need look at one tile alone */
@@ -169,16 +171,14 @@ static enum gr_status build_parts(struct gr_bh_request *r, int row_parts, int ml
                                         .weight_phases =
                                             r->cfg.weight_phases > 0 ? r->cfg.weight_phases : gr_bh_weight_phases(f),
                                         .ring_fits = true};
-    gr_bh_build_free(r->build);
-    r->build = NULL;
-    GR_TRY(gr_bh_build_new(&cfg, &r->build, err));
+    GR_TRY(gr_bh_build_new(&cfg, &r->built.build, err));
     emit(r, row_parts, mlp_parts);
-    return gr_bh_build_finish(r->build, &r->program, err);
+    return gr_bh_build_finish(r->built.build, &r->built.program, err);
 }
 
-static uint32_t ring_bytes(const struct gr_bh_request *r)
+static uint32_t ring_bytes(const struct built *b)
 {
-    return ((const struct gr_bh_head *)r->program->list[0])->ring_bytes;
+    return ((const struct gr_bh_head *)b->program->list[0])->ring_bytes;
 }
 
 /* The hidden columns of the language model in as few parts as leave L1 the largest ring, of two chunks at most. */
@@ -187,20 +187,23 @@ static enum gr_status build_rows(struct gr_bh_request *r, int row_parts, struct 
     const int hidden = gr_bh_tiles_of(r->d.llm.mlp), columns = gr_bh_tiles_of(r->d.llm.hidden);
     const int fewest = (hidden + columns - 1) / columns,
               most_parts = r->backbone != NULL ? fewest + MORE_PARTS : fewest;
-    int best = 0;
-    uint32_t ring = 0;
-    for (int parts = fewest; parts <= most_parts; parts++) {
-        const enum gr_status status = build_parts(r, row_parts, parts, err);
-        if (status != GR_OK && status != GR_ERR_DEVICE) {
-            return status;
+    struct built best = {0};
+    enum gr_status status = GR_OK;
+    for (int parts = fewest; parts <= most_parts && (status == GR_OK || status == GR_ERR_DEVICE); parts++) {
+        r->built = (struct built){0};
+        status = build_parts(r, row_parts, parts, err);
+        if (status == GR_OK && (best.build == NULL || ring_bytes(&r->built) > ring_bytes(&best))) {
+            gr_bh_build_free(best.build);
+            best = r->built;
+            continue;
         }
-        if (best > 0 && (status != GR_OK || ring_bytes(r) <= ring)) {
+        gr_bh_build_free(r->built.build);
+        if (best.build != NULL) {
             break;
         }
-        best = status == GR_OK ? parts : 0;
-        ring = status == GR_OK ? ring_bytes(r) : 0;
     }
-    return best > 0 ? build_parts(r, row_parts, best, err) : GR_ERR_DEVICE;
+    r->built = best;
+    return best.build != NULL && (status == GR_OK || status == GR_ERR_DEVICE) ? GR_OK : status;
 }
 
 /* A chip without room for the row groups of the vision tower holds all its rows on every tile: what is short then are tiles. */
@@ -292,7 +295,7 @@ void gr_bh_request_free(struct gr_bh_request *r)
     if (r == NULL) {
         return;
     }
-    gr_bh_build_free(r->build);
+    gr_bh_build_free(r->built.build);
     gr_bh_backbone_weights_free(r->backbone);
     gr_bh_denoise_weights_free(r->head);
     free(r->xy);
@@ -303,9 +306,9 @@ void gr_bh_request_free(struct gr_bh_request *r)
     free(r);
 }
 
-const struct gr_bh_program *gr_bh_request_program(const struct gr_bh_request *r) { return r->program; }
+const struct gr_bh_program *gr_bh_request_program(const struct gr_bh_request *r) { return r->built.program; }
 const struct gr_bh_grid *gr_bh_request_grid(const struct gr_bh_request *r) { return &r->grid; }
-struct gr_bh_request_l1 gr_bh_request_l1(const struct gr_bh_request *r) { return r->l1; }
+struct gr_bh_request_l1 gr_bh_request_l1(const struct gr_bh_request *r) { return r->built.l1; }
 
 /* ---- an observation ---- */
 
@@ -375,20 +378,6 @@ static int index_rows(struct gr_bh_request *r, const struct gr_bh_observation *o
     return text;
 }
 
-/* The first of n values that is out of range; n: none. */
-static size_t first_bad(const float *v, size_t n)
-{
-    int bad = 0; /* without a way out, so that compilers vectorise */
-    for (size_t i = 0; i < n; i++) {
-        bad |= !gr_bh_in_range(v[i]);
-    }
-    size_t i = 0;
-    while (bad && gr_bh_in_range(v[i])) {
-        i++;
-    }
-    return bad ? i : n;
-}
-
 static enum gr_status read_tokens(struct gr_bh_request *r, const struct gr_bh_observation *o, struct gr_err *err)
 {
     const size_t D = (size_t)r->d.llm.hidden;
@@ -396,7 +385,7 @@ static enum gr_status read_tokens(struct gr_bh_request *r, const struct gr_bh_ob
         if (o->ids[t] != r->cfg.image_token) {
             float *row = r->values + (size_t)t * D;
             gr_tensor_to_f32(&r->embed, (size_t)o->ids[t] * D, D, row);
-            const size_t bad = first_bad(row, D);
+            const size_t bad = gr_bh_first_out_of_range(row, D);
             if (bad < D) {
                 return gr_fail(err, GR_ERR_FORMAT, "row %d of " GR_BH_OUT_OF_RANGE, o->ids[t], r->embed.name, (int)bad,
                                (double)row[bad]);
@@ -410,18 +399,18 @@ static enum gr_status read_tokens(struct gr_bh_request *r, const struct gr_bh_ob
 static enum gr_status write_mask(struct gr_bh_request *r, struct gr_bh_machine *m, const char *name, int room, int rows,
                                  struct gr_err *err)
 {
-    if (gr_bh_find_input(r->program, name) == NULL) {
+    if (gr_bh_find_input(r->built.program, name) == NULL) {
         return GR_OK;
     }
     for (int i = 0; i < TILE * gr_bh_tiles_of(room); i++) {
         r->values[i] = i < rows ? 0.0f : MASKED;
     }
-    return gr_bh_write_input(r->program, m, name, r->values, err);
+    return gr_bh_write_input(r->built.program, m, name, r->values, err);
 }
 
 static enum gr_status check_range(const char *what, const float *v, size_t n, struct gr_err *err)
 {
-    const size_t bad = first_bad(v, n);
+    const size_t bad = gr_bh_first_out_of_range(v, n);
     return bad == n ? GR_OK : gr_fail(err, GR_ERR_INPUT, GR_BH_OUT_OF_RANGE, what, (int)bad, (double)v[bad]);
 }
 
@@ -453,30 +442,32 @@ enum gr_status gr_bh_request_inputs(struct gr_bh_request *r, struct gr_bh_machin
     GR_TRY(check(r, o, err));
     struct source s = {.r = r, .o = o};
     const int text = index_rows(r, o);
-    GR_TRY(gr_bh_write_rows(r->program, m, "patches", patch, &s, err));
+    GR_TRY(gr_bh_write_rows(r->built.program, m, "patches", patch, &s, err));
     GR_TRY(read_tokens(r, o, err));
-    GR_TRY(gr_bh_write_rows(r->program, m, "token_rows", token, &s, err));
-    GR_TRY(gr_bh_write_rows(r->program, m, "image_rows", image_place, &s, err));
-    GR_TRY(gr_bh_write_rows(r->program, m, "vl_rows", vl_place, &s, err));
+    GR_TRY(gr_bh_write_rows(r->built.program, m, "token_rows", token, &s, err));
+    GR_TRY(gr_bh_write_rows(r->built.program, m, "image_rows", image_place, &s, err));
+    GR_TRY(gr_bh_write_rows(r->built.program, m, "vl_rows", vl_place, &s, err));
     GR_TRY(write_mask(r, m, "text_mask", r->text_rows, text, err));
     GR_TRY(write_mask(r, m, "image_mask", r->d.vit.tokens, r->d.vit.tokens, err));
-    GR_TRY(gr_bh_write_input(r->program, m, "state", o->state, err));
-    return gr_bh_write_input(r->program, m, "noise", o->noise, err);
+    GR_TRY(gr_bh_write_input(r->built.program, m, "state", o->state, err));
+    return gr_bh_write_input(r->built.program, m, "noise", o->noise, err);
 }
 
 enum gr_status gr_bh_request_action(struct gr_bh_request *r, struct gr_bh_machine *m, float *action, struct gr_err *err)
 {
-    return gr_bh_read_io(r->program, m, gr_bh_find_output(r->program, "action_pred"), action, err);
+    return gr_bh_read_io(r->built.program, m, gr_bh_find_output(r->built.program, "action_pred"), action, err);
 }
 
 enum gr_status gr_bh_request_overflow(struct gr_bh_request *r, struct gr_bh_machine *m, bool *overflow,
                                       struct gr_err *err)
 {
+    const int groups = r->backbone != NULL ? gr_bh_backbone_groups(r->backbone, r->grid.tiles) : 0;
     *overflow = false;
-    for (int g = 0; g < r->groups; g++) {
+    for (int g = 0; g < groups; g++) {
         for (uint32_t half = 0; half < 2; half++) { /* of row 0, in two faces */
             float v[TILE / 2];
-            GR_TRY(m->ops->l1_read(m, g * r->group_tiles, r->watch.addr + half * FACE_BYTES, v, sizeof v, err));
+            GR_TRY(m->ops->l1_read(m, g * gr_bh_tiles_of(r->d.vit.hidden), r->built.watch.addr + half * FACE_BYTES, v,
+                                   sizeof v, err));
             for (int i = 0; i < TILE / 2; i++) {
                 *overflow = *overflow || !isfinite(v[i]);
             }

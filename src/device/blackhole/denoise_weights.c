@@ -43,14 +43,11 @@ static void silu(float *x, size_t n)
 /* What layer `what` makes of the time of a step. */
 static enum gr_status check_range(const float *x, size_t n, const char *what, struct gr_err *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (!gr_bh_in_range(x[i])) {
-            return gr_fail(err, GR_ERR_FORMAT,
-                           "%s: output %zu at some step is %g, and this device computes with magnitudes below 65536",
-                           what, i, (double)x[i]);
-        }
-    }
-    return GR_OK;
+    const size_t bad = gr_bh_first_out_of_range(x, n);
+    return bad == n ? GR_OK
+                    : gr_fail(err, GR_ERR_FORMAT,
+                              "%s: output %zu at some step is %g, and this device computes with magnitudes below 65536",
+                              what, bad, (double)x[bad]);
 }
 
 /* rows [steps, 2D] of a layer to its place, scale before shift. */

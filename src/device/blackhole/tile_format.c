@@ -26,6 +26,19 @@ static float of_bits(uint32_t u)
     return v;
 }
 
+size_t gr_bh_first_out_of_range(const float *v, size_t n)
+{
+    int bad = 0; /* without a way out, so that compilers vectorise */
+    for (size_t i = 0; i < n; i++) {
+        bad |= !gr_bh_in_range(v[i]);
+    }
+    size_t i = 0;
+    while (bad && gr_bh_in_range(v[i])) {
+        i++;
+    }
+    return bad ? i : n;
+}
+
 uint16_t gr_bh_bf16(float v)
 {
     uint32_t u = bits_of(v);

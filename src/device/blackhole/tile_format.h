@@ -21,6 +21,8 @@
 #define GR_BH_LARGEST 0x1p16f
 #define GR_BH_OUT_OF_RANGE "%s: element %d is %g, and this device computes with magnitudes below 65536"
 static inline bool gr_bh_in_range(float v) { return fabsf(v) < GR_BH_LARGEST; } /* NaN is not */
+/* The first of n values that is not; n: all are. */
+size_t gr_bh_first_out_of_range(const float *v, size_t n);
 
 uint16_t gr_bh_bf16(float v); /* nearest even; NaN stays NaN */
 float gr_bh_from_bf16(uint16_t v);
