@@ -9,19 +9,18 @@
 
 #include "base/compare.h"
 #include "base/fs.h"
+#include "demo_snapshot.h"
 #include "device/blackhole/blackhole_device.h"
 #include "device/blackhole/program.h"
 #include "device/blackhole/tensix.h"
-#include "gr_test.h"
 #include "gr00t.h"
-#include "model/synth.h"
 #include "policy/demo.h"
 #include "policy/observation.h"
 #include "policy/policy.h"
 #include "policy/selfcheck.h"
 
 enum { COLUMNS = 11, ROWS = 10, PREDICTS = 20 };
-static const char *demo_dir, *other_dir;
+static const char *other_dir;
 
 /* ---- a chip in this process, which can fail ---- */
 
@@ -84,19 +83,15 @@ static const struct gr_blackhole_stand_in chip = {.columns = COLUMNS, .rows = RO
 
 static int set_up(void **state)
 {
-    (void)state;
     struct gr_err err;
     gr_blackhole_use(&chip);
-    demo_dir = strdup(gr_test_temp_dir());
-    other_dir = strdup(gr_test_temp_dir());
-    const bool ok = gr_synth_write(GR_SYNTH_DEMO, GR_SYNTH_UNIFORM, 1600, demo_dir, 1, NULL, NULL, &err) == GR_OK &&
+    other_dir = gr_test_temp_dir();
+    const bool ok = make_demo(state) == 0 &&
                     gr_synth_write(GR_SYNTH_DEMO, GR_SYNTH_UNIFORM, 7, other_dir, 1, NULL, NULL, &err) == GR_OK;
     return ok ? 0 : -1;
 }
 static int clean_up(void **state)
 {
-    free((char *)demo_dir);
-    free((char *)other_dir);
     gr_blackhole_use(NULL);
     return gr_test_temp_clean(state);
 }
@@ -264,15 +259,6 @@ static void both_weight_formats_are_near_the_exact_chunk(void **state)
 
 /* ---- snapshots of other shapes and contents ---- */
 
-/* A demo snapshot in a folder of its own. */
-static const char *snapshot(void)
-{
-    struct gr_err err;
-    const char *dir = gr_test_temp_dir();
-    gr_test_ok(gr_synth_write(GR_SYNTH_DEMO, GR_SYNTH_UNIFORM, 1600, dir, 1, NULL, NULL, &err), &err);
-    return dir;
-}
-
 static void every_cross_block_may_look_at_the_text(void **state)
 {
     (void)state;
@@ -280,7 +266,7 @@ static void every_cross_block_may_look_at_the_text(void **state)
     struct gr_err err;
     struct boot cpu, b;
     struct gr_options exact = {.precision = "exact", .threads = 2, .max_text_tokens = 24}, o = plain;
-    const char *dir = snapshot();
+    const char *dir = demo_copy();
     char path[600];
     size_t n = 0;
     (void)snprintf(path, sizeof path, "%s/config.json", dir);
@@ -302,42 +288,14 @@ static void every_cross_block_may_look_at_the_text(void **state)
     end(&cpu);
 }
 
-/* Sets every 64 bytes of a bf16 tensor, in whichever file of the snapshot has it, to a value. */
-static void spoil(const char *dir, const char *tensor, uint16_t value)
-{
-    static const char offsets[] = "\"data_offsets\":[";
-    bool found = false;
-    for (int part = 1; part <= 3 && !found; part++) {
-        char path[600], name[200];
-        size_t n = 0;
-        uint64_t header = 0;
-        unsigned long begin = 0, last = 0;
-        (void)snprintf(path, sizeof path, "%s/model-%05d-of-00003.safetensors", dir, part);
-        (void)snprintf(name, sizeof name, "%s\":", tensor);
-        uint8_t *file = gr_test_read(path, &n);
-        memcpy(&header, file, sizeof header);
-        const char *at = memmem(file, n, name, strlen(name));
-        at = at != NULL ? strstr(at, offsets) : NULL;
-        found = at != NULL && sscanf(at + sizeof offsets - 1, "%lu,%lu", &begin, &last) == 2;
-        for (size_t i = begin; found && i < last; i += 64) {
-            memcpy(file + sizeof header + header + i, &value, sizeof value);
-        }
-        if (found) {
-            gr_test_write(path, file, n);
-        }
-        free(file);
-    }
-    assert_true(found);
-}
-
 /* Token rows come from the snapshot's file in every request, so that a bad one is met only by who says the word. */
 static void a_token_whose_row_is_no_number_is_refused(void **state)
 {
     (void)state;
     struct gr_err err;
     struct boot b;
-    const char *dir = snapshot();
-    spoil(dir, "embed_tokens.weight", 0x7fc0); /* NaN; rows are longer than 64 bytes */
+    const char *dir = demo_copy();
+    spoil_tensor(dir, "embed_tokens.weight", 0x7fc0); /* NaN; rows are longer than 64 bytes */
     boot(&b, dir, &plain);
     gr_test_fails(gr_policy_predict(b.policy, &b.sample.obs, b.chunk, &err), &err, GR_ERR_FORMAT,
                   "embed_tokens.weight: element");
@@ -352,9 +310,9 @@ static void a_network_that_overflows_gives_no_chunk(void **state)
                                         "layers.1.mlp.up_proj.weight", "layers.1.mlp.down_proj.weight"};
     struct gr_err err;
     struct boot b;
-    const char *dir = snapshot();
+    const char *dir = demo_copy();
     for (int k = 0; k < 4; k++) {
-        spoil(dir, gated[k], 0x477f); /* 65280: in the range, and then 2^84 */
+        spoil_tensor(dir, gated[k], 0x477f); /* 65280: in the range, and then 2^84 */
     }
     boot(&b, dir, &plain);
     for (int again = 0; again < 2; again++) { /* the card is not at fault: the next request is computed */
@@ -375,8 +333,8 @@ static void weights_beyond_the_range_are_refused(void **state)
     for (size_t i = 0; i < sizeof tensor / sizeof *tensor; i++) {
         struct gr_err err;
         struct gr_policy *p = NULL;
-        const char *dir = snapshot();
-        spoil(dir, tensor[i], 0x4790); /* 73728 */
+        const char *dir = demo_copy();
+        spoil_tensor(dir, tensor[i], 0x4790); /* 73728 */
         gr_test_fails(gr_policy_open(dir, &plain, &p, &err), &err, GR_ERR_FORMAT, tensor[i]);
         assert_non_null(strstr(err.msg, "65536"));
     }
