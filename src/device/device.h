@@ -47,7 +47,10 @@ struct gr_model_input {
     const float *noise;         /* [horizon, max_action] */
     const _Atomic bool *cancel; /* while true the predict ends at the next layer with GR_ERR_BUSY; NULL: never */
     bool reference;             /* compute on the reference path */
+    uint64_t serial;            /* of the observation: no other in this process has it; 0: it may be any */
 };
+/* The observation of the predict that follows, when somebody knows it: fills *in, which stays as it is until the predict that asked returns. */
+typedef bool (*gr_next_input_fn)(void *user, struct gr_model_input *in);
 
 /* What the device needs to choose number formats: observations, and somebody who knows what a chunk means. Borrowed during load, whose
  * thread calls both. */
@@ -86,6 +89,8 @@ struct gr_device_ops {
      * NULL. */
     enum gr_status (*predict)(struct gr_device *dev, const struct gr_model_input *in, float *action,
                               struct gr_timing *t, const struct gr_tap_sink *taps, struct gr_err *err);
+    /* A device that takes inputs while it computes asks for them here, in the thread of predict; no bit depends on it. NULL: it does not. */
+    void (*set_next)(struct gr_device *dev, gr_next_input_fn next, void *user);
     void (*close)(struct gr_device *dev);
     const char *(*isa)(const struct gr_device *dev);
     const char *(*reference_isa)(const struct gr_device *dev); /* kernels of the reference path; NULL: there is none */

@@ -15,6 +15,9 @@
 /* Far above any draw of a normal distribution; far below what makes the network overflow, which would look like a broken engine. */
 static const float NOISE_MAX = 1e4f;
 
+/* One for the process: a number tells observations apart whichever memory or policy they are in, also memory that is filled again. */
+static _Atomic uint64_t next_serial = 1;
+
 enum gr_status gr_encoder_init(struct gr_encoder *e, struct gr_err *err)
 {
     const size_t side = (size_t)e->dims->vit.image_side;
@@ -130,7 +133,7 @@ enum gr_status gr_encoder_run(struct gr_encoder *e, const struct gr_observation 
 {
     const double start = gr_clock_ms();
     const bool f64 = obs->state_dtype == GR_STATE_F64;
-    out->filled = false;
+    out->serial = 0;
     if (obs->frames == NULL || obs->instruction == NULL || obs->state == NULL) {
         return gr_fail(err, GR_ERR_INPUT, "observation has no %s",
                        obs->frames == NULL        ? "frames"
@@ -145,7 +148,7 @@ enum gr_status gr_encoder_run(struct gr_encoder *e, const struct gr_observation 
     out->n_images = obs->n_frames;
     out->state_f64 = f64;
     out->ms = gr_clock_ms() - start;
-    out->filled = true;
+    out->serial = atomic_fetch_add_explicit(&next_serial, 1, memory_order_relaxed);
     return GR_OK;
 }
 
@@ -157,5 +160,6 @@ struct gr_model_input gr_encoded_input(const struct gr_encoded *in, const _Atomi
                                    .ids = in->ids,
                                    .state = in->state,
                                    .noise = in->noise,
-                                   .cancel = cancel};
+                                   .cancel = cancel,
+                                   .serial = in->serial};
 }

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "device/device.h"
 #include "gr00t.h"
@@ -26,7 +27,7 @@ struct gr_encoder {
 
 struct gr_encoded {
     const struct gr_policy *policy;
-    bool filled; /* an encode succeeded */
+    uint64_t serial; /* of the observation in it: every encode that succeeds takes a new one; 0: it is not filled */
     int n_images, n_tokens, n_text;
     float *pixels;        /* [n_images, 3, side, side] */
     int32_t *ids;         /* [n_tokens] */

@@ -34,6 +34,8 @@ struct gr_policy {
     struct gr_group *groups;                      /* state groups, then action groups */
     struct gr_encoded *request;                   /* of gr_policy_predict */
     float *ids_tap;                               /* [max tokens] */
+    gr_next_fn next;                              /* of gr_policy_set_next */
+    void *next_user;
     _Atomic bool cancel;
 };
 
@@ -509,7 +511,7 @@ enum gr_status gr_policy_predict_encoded(struct gr_policy *p, const struct gr_en
     if (p == NULL || in == NULL || out == NULL) {
         return gr_fail(err, GR_ERR_USAGE, "gr_policy_predict_encoded: policy, request and chunk must not be NULL");
     }
-    if (in->policy != p || !in->filled) {
+    if (in->policy != p || in->serial == 0) {
         return gr_fail(err, GR_ERR_USAGE, "the request is %s",
                        in->policy != p ? "another policy's" : "empty: gr_policy_encode has not filled it");
     }
@@ -533,6 +535,27 @@ enum gr_status gr_policy_predict_reference(struct gr_policy *p, const struct gr_
                                            const char **kernels, struct gr_err *err)
 {
     return predict(p, obs, out, NULL, kernels, err);
+}
+
+/* What the device asks. */
+static bool next_input(void *user, struct gr_model_input *in)
+{
+    const struct gr_policy *p = user;
+    const struct gr_encoded *next = p->next(p->next_user);
+    const bool known = next != NULL && next->policy == p && next->serial != 0;
+    if (known) {
+        *in = gr_encoded_input(next, &p->cancel);
+    }
+    return known;
+}
+
+void gr_policy_set_next(struct gr_policy *p, gr_next_fn next, void *user)
+{
+    if (p->ops->set_next != NULL) {
+        p->next = next;
+        p->next_user = user;
+        p->ops->set_next(p->device, next != NULL ? next_input : NULL, p);
+    }
 }
 
 void gr_policy_set_cancel(struct gr_policy *p, bool cancel)

@@ -27,6 +27,13 @@ enum gr_status gr_policy_predict_taps(struct gr_policy *p, const struct gr_obser
 enum gr_status gr_policy_predict_reference(struct gr_policy *p, const struct gr_observation *obs, struct gr_chunk *out,
                                            const char **kernels, struct gr_err *err);
 
+/* Who may know which request the gr_policy_predict_encoded after this one gets: a device that takes inputs while it computes writes them
+ * already. Asked in the thread of a predict, any number of times while it runs; what it returns stays filled and unchanged until that
+ * predict returns; NULL: nobody knows. A hint: no bit depends on it, and another request may follow. */
+typedef const struct gr_encoded *(*gr_next_fn)(void *user);
+/* next NULL: nobody is asked any more. Not while a predict runs. A device that takes no inputs then, such as the CPU, never asks. */
+void gr_policy_set_next(struct gr_policy *p, gr_next_fn next, void *user);
+
 /* gr_progress_fn: done and total of `what` are predicts, not bytes. */
 bool gr_progress_counts(const char *what);
 

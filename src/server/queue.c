@@ -82,6 +82,14 @@ void *gr_queue_pop(struct gr_queue *q)
     return item;
 }
 
+void *gr_queue_peek(struct gr_queue *q)
+{
+    (void)pthread_mutex_lock(&q->lock);
+    void *item = q->depth > 0 ? q->items[q->first] : NULL;
+    (void)pthread_mutex_unlock(&q->lock);
+    return item;
+}
+
 void gr_queue_close(struct gr_queue *q)
 {
     (void)pthread_mutex_lock(&q->lock);

@@ -16,6 +16,8 @@ void gr_queue_free(struct gr_queue *q); /* must be empty; NULL is allowed */
 bool gr_queue_push(struct gr_queue *q, void *item);
 /* Waits for an item; NULL when closed and empty. */
 void *gr_queue_pop(struct gr_queue *q);
+/* What the next pop returns, or NULL when empty; stays in the queue, and stays the next one until somebody pops. Never blocks. */
+void *gr_queue_peek(struct gr_queue *q);
 /* Pushes fail from now on, poppers get what is left, then NULL. */
 void gr_queue_close(struct gr_queue *q);
 int gr_queue_depth(const struct gr_queue *q);

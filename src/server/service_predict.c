@@ -337,6 +337,15 @@ static void compute(struct gr_service *s, struct gr_job *job)
     atomic_store(&s->running_since_us, 0);
 }
 
+/* For the engine, while it computes: who comes next. Only the predict thread pops from `waiting`, and it is the one that is inside the
+ * predict: what is peeked stays there until that returns. The intake thread encodes before it pushes; the queue's mutex orders the two. */
+static const struct gr_encoded *next_request(void *user)
+{
+    const struct gr_service *s = user;
+    const struct gr_job *job = gr_queue_peek(s->waiting);
+    return job != NULL ? job->encoded : NULL;
+}
+
 static void *predict_main(void *arg)
 {
     struct gr_service *s = arg;
@@ -365,6 +374,7 @@ static enum gr_status make_buffers(struct gr_service *s, struct gr_err *err)
 enum gr_status gr_service_start_threads(struct gr_service *s, struct gr_err *err)
 {
     GR_TRY(make_buffers(s, err));
+    gr_policy_set_next(s->facts.policy, next_request, s);
     int failed = gr_thread_start(&s->intake_thread, intake_main, s);
     if (failed == 0) {
         failed = gr_thread_start(&s->predict_thread, predict_main, s);
@@ -374,6 +384,7 @@ enum gr_status gr_service_start_threads(struct gr_service *s, struct gr_err *err
         }
     }
     if (failed != 0) {
+        gr_policy_set_next(s->facts.policy, NULL, NULL);
         return gr_fail_errno(err, GR_ERR_DEVICE, failed, "the system refuses a thread");
     }
     s->threads = true;
@@ -394,5 +405,6 @@ void gr_service_stop_threads(struct gr_service *s)
     (void)pthread_join(s->intake_thread, NULL);
     gr_queue_close(s->waiting); /* not before: what the intake thread had taken goes through it */
     (void)pthread_join(s->predict_thread, NULL);
+    gr_policy_set_next(s->facts.policy, NULL, NULL); /* the policy outlives this service and its queue */
     gr_policy_set_cancel(s->facts.policy, false);
 }

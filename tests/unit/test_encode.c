@@ -10,6 +10,7 @@
 
 #include "demo_snapshot.h"
 #include "gr00t.h"
+#include "policy/encode.h"
 #include "policy/observation.h"
 #include "policy/policy.h"
 
@@ -171,6 +172,52 @@ static void a_request_that_was_not_filled_is_refused(void **state)
     gr_encoded_free(NULL);
 }
 
+static void every_encode_gets_a_serial_of_its_own(void **state)
+{
+    (void)state;
+    struct gr_err err;
+    struct gr_encoded *r[2];
+    struct gr_policy *other = open_demo();
+    struct gr_observation bad = samples[0].obs;
+    gr_test_ok(gr_policy_encoded_new(policy, &r[0], &err), &err);
+    gr_test_ok(gr_policy_encoded_new(other, &r[1], &err), &err);
+    assert_true(r[0]->serial == 0 && gr_encoded_input(r[0], NULL).serial == 0);
+    gr_test_ok(gr_policy_encode(policy, &samples[0].obs, r[0], &err), &err);
+    const uint64_t first = r[0]->serial;
+    assert_true(first != 0 && gr_encoded_input(r[0], NULL).serial == first);
+    gr_test_ok(gr_policy_encode(policy, &samples[0].obs, r[0], &err), &err); /* the same bytes in the same memory */
+    assert_true(r[0]->serial > first);
+    gr_test_ok(gr_policy_encode(other, &samples[0].obs, r[1], &err), &err);
+    assert_true(r[1]->serial > r[0]->serial); /* another policy counts on */
+    bad.instruction = " ?! ";
+    gr_test_fails(gr_policy_encode(policy, &bad, r[0], &err), &err, GR_ERR_INPUT, "instruction is empty");
+    assert_int_equal(r[0]->serial, 0);
+    gr_policy_close(other);
+    gr_encoded_free(r[0]);
+    gr_encoded_free(r[1]);
+}
+
+static const struct gr_encoded *count_asks(void *user)
+{
+    ++*(int *)user;
+    return NULL;
+}
+
+static void the_cpu_does_not_ask_who_comes_next(void **state)
+{
+    (void)state;
+    struct gr_err err;
+    struct gr_chunk *c;
+    int asked = 0;
+    gr_test_ok(gr_chunk_new(policy, &c, &err), &err);
+    gr_policy_set_next(policy, count_asks, &asked);
+    gr_test_ok(gr_policy_predict(policy, &samples[1].obs, c, &err), &err);
+    gr_policy_set_next(policy, NULL, NULL);
+    assert_true(same(c, whole[1]));
+    assert_int_equal(asked, 0);
+    gr_chunk_free(c);
+}
+
 static void a_cancelled_policy_does_not_encode(void **state)
 {
     (void)state;
@@ -190,6 +237,8 @@ int main(void)
         cmocka_unit_test(the_halves_give_the_bits_of_the_whole),
         cmocka_unit_test(the_next_request_is_encoded_while_one_is_computed),
         cmocka_unit_test(a_request_that_was_not_filled_is_refused),
+        cmocka_unit_test(every_encode_gets_a_serial_of_its_own),
+        cmocka_unit_test(the_cpu_does_not_ask_who_comes_next),
         cmocka_unit_test(a_cancelled_policy_does_not_encode),
     };
     return cmocka_run_group_tests(tests, set_up, clean_up);

@@ -66,6 +66,29 @@ static void a_closed_queue_refuses_and_hands_out_what_is_left(void **state)
     gr_queue_free(q);
 }
 
+static void a_peek_shows_what_the_next_pop_returns(void **state)
+{
+    (void)state;
+    struct gr_queue *q = new_queue(2);
+    char a, b, c;
+    assert_null(gr_queue_peek(q));
+    assert_true(gr_queue_push(q, &a));
+    assert_ptr_equal(gr_queue_peek(q), &a);
+    assert_true(gr_queue_push(q, &b));
+    assert_ptr_equal(gr_queue_peek(q), &a); /* whatever comes behind it */
+    assert_int_equal(gr_queue_depth(q), 2);
+    assert_ptr_equal(gr_queue_pop(q), &a);
+    assert_ptr_equal(gr_queue_peek(q), &b);
+    assert_true(gr_queue_push(q, &c)); /* the first place of the ring again */
+    gr_queue_close(q);
+    assert_ptr_equal(gr_queue_peek(q), &b);
+    assert_ptr_equal(gr_queue_pop(q), &b);
+    assert_ptr_equal(gr_queue_peek(q), &c);
+    assert_ptr_equal(gr_queue_pop(q), &c);
+    assert_null(gr_queue_peek(q));
+    gr_queue_free(q);
+}
+
 static void wrong_capacities_are_refused(void **state)
 {
     (void)state;
@@ -135,6 +158,7 @@ int main(void)
         cmocka_unit_test(items_come_out_in_the_order_they_went_in),
         cmocka_unit_test(a_full_queue_refuses_and_takes_again_after_a_pop),
         cmocka_unit_test(a_closed_queue_refuses_and_hands_out_what_is_left),
+        cmocka_unit_test(a_peek_shows_what_the_next_pop_returns),
         cmocka_unit_test(wrong_capacities_are_refused),
         cmocka_unit_test(nothing_is_lost_between_threads),
     };
