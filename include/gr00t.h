@@ -100,7 +100,7 @@ struct gr_card_info {
     const char *dit_backend; /* "megakernel", "ops" */
     const char *arena;       /* "bf16", "bfp8_b" */
     int command_queues;
-    bool uploads_overlap;       /* inputs of the next request are written while a program runs */
+    bool uploads_overlap;       /* most inputs of the next request are written while a program runs */
     int tiles_used;             /* by the program */
     uint32_t operations;        /* of one request on each of them, loops unrolled */
     uint32_t l1_bytes, l1_used; /* of a tile's memory: for lists and data; in use, code included */

@@ -130,7 +130,7 @@ double bh_predict_case(struct bh_predict *p, const char *dir, bool taps, float *
     memcpy(ids, id->data, id->bytes);
     const struct gr_bh_observation o = {
         .pixels = pixels, .ids = ids, .n_tokens = (int)(id->bytes / sizeof *ids), .state = state, .noise = noise};
-    gr_test_ok(gr_bh_request_inputs(p->request, p->machine, &o, &err), &err);
+    gr_test_ok(gr_bh_request_inputs(p->request, p->machine, &o, 0, &err), &err);
     gr_test_ok(gr_bh_program_run(p->program, p->machine, taps ? compare_tap : NULL, out, &err), &err);
     float *want = values(out, "action_pred", &n), *got = malloc(n * sizeof *got);
     gr_test_ok(gr_bh_request_action(p->request, p->machine, got, &err), &err);

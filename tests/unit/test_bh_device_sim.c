@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_bh_device_sim.c: the Blackhole device on the simulator, in one process: boot, predicts, reset, boot again, and the bits of a launch for every
- * tap. The tiny snapshot; a predict takes seconds. GR00T_BH_LONG in the environment: twenty of them. */
+ * test_bh_device_sim.c: the Blackhole device on the simulator, in one process: boot, predicts with inputs written for the next one meanwhile, reset,
+ * boot again, and the bits of a launch for every tap. The tiny snapshot; a predict takes seconds. GR00T_BH_LONG in the environment: twenty of them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +41,56 @@ static struct gr_policy *boot(const struct gr_options *o)
     return p;
 }
 
+/* Observations 1 and 2, encoded. */
+static struct gr_encoded *request[OTHERS];
+
+static void encode(struct gr_policy *p)
+{
+    for (int k = 0; k < OTHERS; k++) {
+        struct gr_err err;
+        struct gr_sample sample;
+        gr_test_ok(gr_sample_make(gr_policy_config(p), k + 1, &sample, &err), &err);
+        gr_test_ok(gr_policy_encoded_new(p, &request[k], &err), &err);
+        gr_test_ok(gr_policy_encode(p, &sample.obs, request[k], &err), &err);
+        gr_sample_free(&sample);
+    }
+}
+
+/* Whose inputs are written while a program runs, and how often it was asked for. */
+struct following {
+    const struct gr_encoded *request;
+    int asked;
+};
+static const struct gr_encoded *next(void *user)
+{
+    struct following *f = user;
+    f->asked++;
+    return f->request;
+}
+
+static float *copy_of(const struct gr_chunk *c)
+{
+    const size_t bytes = (size_t)c->horizon * (size_t)c->max_action_dim * sizeof(float);
+    float *copy = malloc(bytes);
+    memcpy(copy, c->normalized, bytes);
+    return copy;
+}
+
+/* The chunk of request k, malloc'ed. */
+static float *predict_encoded(struct gr_policy *p, int k)
+{
+    struct gr_err err;
+    struct gr_chunk *c = NULL;
+    gr_test_ok(gr_chunk_new(p, &c, &err), &err);
+    gr_test_ok(gr_policy_predict_encoded(p, request[k], c, &err), &err);
+    const struct gr_timing *t = &c->timing; /* one launch, which the host watches */
+    assert_true(t->vision > 0 && t->llm > 0 && t->adapter > 0 && t->denoise > 0);
+    assert_true(fabs(t->vision + t->llm + t->adapter + t->denoise - t->device) < 1e-3);
+    float *copy = copy_of(c);
+    gr_chunk_free(c);
+    return copy;
+}
+
 /* The chunk of observation k, malloc'ed. */
 static float *predict(struct gr_policy *p, int k, const struct gr_tap_sink *taps)
 {
@@ -50,14 +100,7 @@ static float *predict(struct gr_policy *p, int k, const struct gr_tap_sink *taps
     gr_test_ok(gr_chunk_new(p, &c, &err), &err);
     gr_test_ok(gr_sample_make(gr_policy_config(p), k, &sample, &err), &err);
     gr_test_ok(gr_policy_predict_taps(p, &sample.obs, c, taps, &err), &err);
-    const struct gr_timing *t = &c->timing;
-    if (gr_policy_info(p)->card != NULL && taps == NULL) { /* one launch, which the host watches */
-        assert_true(t->vision > 0 && t->llm > 0 && t->adapter > 0 && t->denoise > 0);
-        assert_true(fabs(t->vision + t->llm + t->adapter + t->denoise - t->device) < 1e-3);
-    }
-    const size_t bytes = (size_t)c->horizon * (size_t)c->max_action_dim * sizeof(float);
-    float *copy = malloc(bytes);
-    memcpy(copy, c->normalized, bytes);
+    float *copy = copy_of(c);
     gr_sample_free(&sample);
     gr_chunk_free(c);
     return copy;
@@ -89,14 +132,22 @@ static void boots_predicts_and_boots_again(void **state)
     const int steps = gr_policy_info(p)->action_steps, dim = gr_policy_info(p)->action_dim,
               ld = gr_policy_info(p)->max_action_dim;
     const size_t bytes = (size_t)gr_policy_info(p)->horizon * (size_t)ld * sizeof(float);
+    struct following follows = {0};
+    encode(p);
+    gr_policy_set_next(p, next, &follows);
     for (int i = 0; i < predicts; i++) {
-        float *got = predict(p, 1 + i % OTHERS, NULL);
+        follows.request = i > 0 ? request[(i + 1) % OTHERS] : NULL; /* the first two are alone */
+        float *got = predict_encoded(p, i % OTHERS);
         if (i < OTHERS) {
             want[i] = got;
             continue;
         }
         assert_memory_equal(got, want[i % OTHERS], bytes);
         free(got);
+    }
+    assert_true(follows.asked > predicts);
+    for (int k = 0; k < OTHERS; k++) {
+        gr_encoded_free(request[k]);
     }
     printf("# %d predicts, %.2f s each\n", predicts, (gr_clock_ms() - start) / 1000.0 / predicts);
     gr_policy_close(p);

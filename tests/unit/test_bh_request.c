@@ -107,7 +107,7 @@ static bool overflows(struct bh_predict *p, float *pixels, int patch, float valu
     }
     pixels[at] = value;
     const struct gr_bh_observation o = {.pixels = pixels, .ids = ids, .n_tokens = 100, .state = state, .noise = noise};
-    gr_test_ok(gr_bh_request_inputs(p->request, p->machine, &o, &err), &err);
+    gr_test_ok(gr_bh_request_inputs(p->request, p->machine, &o, 0, &err), &err);
     gr_test_ok(gr_bh_program_run(p->program, p->machine, NULL, NULL, &err), &err);
     gr_test_ok(gr_bh_request_overflow(p->request, p->machine, &overflow, &err), &err);
     pixels[at] = 0;
@@ -161,7 +161,7 @@ static void observations_that_the_program_has_no_room_for_are_refused(void **sta
             ids[cases[i].n_tokens - 1] = cases[i].id;
         }
         const struct gr_bh_observation o = {.ids = ids, .n_tokens = cases[i].n_tokens};
-        gr_test_fails(gr_bh_request_inputs(p.request, p.machine, &o, &err), &err, GR_ERR_INPUT, cases[i].text);
+        gr_test_fails(gr_bh_request_inputs(p.request, p.machine, &o, 0, &err), &err, GR_ERR_INPUT, cases[i].text);
     }
     const struct gr_dims *d = &net.w->dims;
     const size_t n = (size_t)d->dit.horizon * (size_t)d->dit.max_action;
@@ -171,9 +171,9 @@ static void observations_that_the_program_has_no_room_for_are_refused(void **sta
     }
     const struct gr_bh_observation o = {.ids = ids, .n_tokens = 100, .state = state_row, .noise = noise};
     noise[n - 1] = 1e38f;
-    gr_test_fails(gr_bh_request_inputs(p.request, p.machine, &o, &err), &err, GR_ERR_INPUT, "noise: element");
+    gr_test_fails(gr_bh_request_inputs(p.request, p.machine, &o, 0, &err), &err, GR_ERR_INPUT, "noise: element");
     state_row[2] = -65536.0f;
-    gr_test_fails(gr_bh_request_inputs(p.request, p.machine, &o, &err), &err, GR_ERR_INPUT,
+    gr_test_fails(gr_bh_request_inputs(p.request, p.machine, &o, 0, &err), &err, GR_ERR_INPUT,
                   "state: element 2 is -65536, and this device computes with magnitudes below 65536");
     free(state_row);
     free(noise);
@@ -295,11 +295,13 @@ static void compare_tile(const struct plain *p, const struct gr_bh_io *io, int r
 
 static void compare_input(const struct plain *p, const struct gr_bh_io *io, const struct bh_memory *m)
 {
-    for (int t = 0; t < m->tiles; t++) {
-        const bool columns = io->place == GR_BH_COLUMNS;
-        for (int n = 0; n < (columns ? 1 : io->buf.nt) && !(columns && t >= gr_bh_tiles_of(io->cols)); n++) {
-            for (int row = 0; row < io->buf.mt; row++) {
-                compare_tile(p, io, row, columns ? t : n,
+    const bool columns = io->place == GR_BH_COLUMNS;
+    const int tiles = io->groups > 0 ? io->columns : m->tiles, groups = io->groups > 0 ? io->groups : 1;
+    for (int t = 0; t < m->tiles && !(columns && t >= groups * tiles); t++) {
+        for (int n = 0; n < io->buf.nt; n++) {
+            const int column = columns ? t % tiles + n * tiles : n;
+            for (int row = 0; row < io->buf.mt && column < gr_bh_tiles_of(io->cols); row++) {
+                compare_tile(p, io, (columns ? t / tiles * io->buf.mt : 0) + row, column,
                              m->l1[t] + io->buf.addr + (uint32_t)row * io->buf.m_stride +
                                  (uint32_t)n * io->buf.n_stride);
             }
@@ -323,7 +325,7 @@ static void inputs_have_the_bits_of_plain_arrays(void **state)
         const struct gr_bh_observation o = {
             .pixels = p.pixels, .ids = p.ids, .n_tokens = p.n_tokens, .state = p.state, .noise = p.noise};
         bh_memory_spoil(&m);
-        gr_test_ok(gr_bh_request_inputs(built.request, &m.m, &o, &err), &err);
+        gr_test_ok(gr_bh_request_inputs(built.request, &m.m, &o, 0, &err), &err);
         assert_int_equal(m.twice, 0);
         for (int k = 0; k < program->inputs; k++) {
             compare_input(&p, &program->input[k], &m);

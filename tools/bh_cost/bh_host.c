@@ -33,6 +33,7 @@ struct part {
     double *ms; /* [runs] */
     size_t bytes;
     int calls, windows;
+    double free_at; /* part of the operations of a request, after which the next one's may be written */
 };
 struct host {
     struct gr_bh_machine base;
@@ -99,13 +100,14 @@ static const struct gr_bh_machine_ops ops = {.l1_write = write_l1, .l1_read = re
 
 /* ---- runs ---- */
 
-static enum gr_status add_part(struct host *h, const char *name, struct gr_bh_buf buf, struct gr_err *err)
+static enum gr_status add_part(struct host *h, const char *name, struct gr_bh_buf buf, double free_at,
+                               struct gr_err *err)
 {
     struct part *p = &h->part[h->parts];
     if (h->parts > INPUTS) {
         return gr_fail(err, GR_ERR_DEVICE, "more than %d inputs", INPUTS);
     }
-    *p = (struct part){.name = name, .buf = buf, .ms = calloc((size_t)h->runs, sizeof *p->ms)};
+    *p = (struct part){.name = name, .buf = buf, .free_at = free_at, .ms = calloc((size_t)h->runs, sizeof *p->ms)};
     if (p->ms == NULL) {
         return gr_fail(err, GR_ERR_NOMEM, "no memory for %d runs", h->runs);
     }
@@ -122,9 +124,10 @@ static enum gr_status open_host(struct host *h, const struct gr_bh_program *p, s
         return gr_fail(err, GR_ERR_NOMEM, "no memory for %u bytes of L1", GR_BH_L1_END);
     }
     for (int i = 0; i < p->inputs; i++) {
-        GR_TRY(add_part(h, p->input[i].name, p->input[i].buf, err));
+        const double free_at = (double)p->input[i].after / p->executed;
+        GR_TRY(add_part(h, p->input[i].name, p->input[i].buf, free_at, err));
     }
-    return add_part(h, "chunk, read", (struct gr_bh_buf){0}, err);
+    return add_part(h, "chunk, read", (struct gr_bh_buf){0}, 1.0, err);
 }
 
 static void close_host(struct host *h)
@@ -170,7 +173,7 @@ static enum gr_status run(struct host *h, struct gr_bh_request *r, const struct 
         .pixels = a->pixels, .ids = a->ids, .n_tokens = TOKENS, .state = a->state, .noise = a->noise};
     for (h->run = 0; h->run < h->runs; h->run++) {
         h->mark = gr_clock_ms();
-        GR_TRY(gr_bh_request_inputs(r, &h->base, &o, err));
+        GR_TRY(gr_bh_request_inputs(r, &h->base, &o, 0, err));
         h->mark = gr_clock_ms();
         GR_TRY(gr_bh_request_action(r, &h->base, a->action, err));
         h->part[h->parts - 1].ms[h->run] += gr_clock_ms() - h->mark;
@@ -195,8 +198,8 @@ static void print(struct host *h)
     size_t bytes = 0;
     int calls = 0, windows = 0;
     printf("Host's share of a request on %d x %d tiles, %d rows of tokens, median of %d, without the bus:\n\n"
-           "%-12s %8s %9s %6s %8s\n",
-           COLUMNS, ROWS, TOKENS, h->runs, "", "ms", "bytes", "calls", "windows");
+           "%-12s %8s %9s %6s %8s %8s\n",
+           COLUMNS, ROWS, TOKENS, h->runs, "", "ms", "bytes", "calls", "windows", "free, %");
     double together[RUNS_MOST] = {0};
     for (int i = 0; i < h->parts; i++) {
         for (int k = 0; k < h->runs; k++) {
@@ -205,7 +208,8 @@ static void print(struct host *h)
     }
     for (int i = 0; i < h->parts; i++) {
         const struct part *p = &h->part[i];
-        printf("%-12s %8.3f %9zu %6d %8d\n", p->name, median(p->ms, h->runs), p->bytes, p->calls, p->windows);
+        printf("%-12s %8.3f %9zu %6d %8d %8.0f\n", p->name, median(p->ms, h->runs), p->bytes, p->calls, p->windows,
+               100 * p->free_at);
         bytes += p->bytes;
         calls += p->calls;
         windows += p->windows;

@@ -51,6 +51,12 @@ enum gr_status gr_bh_backbone_weights_new(const struct gr_weights *w, int tokens
                                           struct gr_bh_backbone_weights **out, struct gr_err *err);
 void gr_bh_backbone_weights_free(struct gr_bh_backbone_weights *w); /* NULL is allowed */
 
+/* Buffers of the connector. */
+struct gr_bh_connector {
+    int blocks, columns; /* of a row group; column tiles of the vision tower */
+    struct gr_bh_buf h, sum, hidden, scratch;
+};
+
 /* The plan: buffers that several parts know. */
 struct gr_bh_backbone {
     struct gr_bh_build *b;
@@ -64,18 +70,20 @@ struct gr_bh_backbone {
     struct gr_bh_buf x;       /* rows of the sequence, own columns fp32 */
     struct gr_bh_buf image;   /* own columns fp32 [blocks, 1]: rows of the connector */
     struct gr_bh_buf image_rows_in, token_rows; /* inputs: where image rows go in the sequence; rows of the others */
-    struct gr_bh_buf patches;                   /* input [4 blocks, ...] on every tile */
-    struct gr_bh_buf watch;                     /* of the last norms of vision and language model (layers.h) */
-    uint32_t kept;    /* L1: what is below this address may be overlaid behind the language model */
-    uint32_t used[3]; /* L1 bytes of buffers of vision, connector, language model */
+    struct gr_bh_connector connector;
+    struct gr_bh_buf watch; /* of the last norms of vision and language model (layers.h) */
+    uint32_t kept;          /* L1: what is below this address may be overlaid behind the language model */
+    uint32_t free;          /* L1: the action head uses nothing below this address */
+    uint32_t used[3];       /* L1 bytes of buffers of vision, connector, language model */
 };
 
 /* Row groups that the tiles allow. */
 int gr_bh_backbone_groups(const struct gr_bh_backbone_weights *w, int tiles);
 /* Bytes above `kept`, for gr_bh_denoise_place: what rows of vl are made of. */
 uint32_t gr_bh_backbone_kept(const struct gr_bh_backbone *p);
-/* Buffers and inputs: "patches" [patches, 588] (pixels times 255), "image_rows" [32 rows, 32 blocks], "token_rows" [32 rows, D], "vl_rows"
- * [32 (text + image row tiles), 32 rows]; 0/1 but for token_rows. */
+/* Buffers and inputs: "image_rows" [32 rows, 32 blocks], "vl_rows" [32 (text + image row tiles), 32 rows], both 0/1. The vision tower adds "patches"
+ * [patches, 588] (pixels times 255) and "token_rows" [32 rows, D], each on one tile of its columns, where the action head uses nothing: they
+ * may be written for the next request as soon as it begins. */
 void gr_bh_backbone_place(struct gr_bh_backbone *p);
 /* Emits everything but rows of vl. Taps: vit.embed, vit.layer<i>, vit.out, mlp1.out, llm.input,
  * llm.layer<i>, llm.out, vlln.out; of the language model for all rows of the layout. */
@@ -85,6 +93,7 @@ void gr_bh_emit_vl(struct gr_bh_backbone *p, bool text, int first, struct gr_bh_
 
 /* Parts of it. */
 void gr_bh_emit_vision(struct gr_bh_backbone *p); /* and connector: the rows in p->image */
+void gr_bh_connector_place(struct gr_bh_backbone *p, const struct gr_bh_tiles *groups, int group_rows);
 void gr_bh_emit_connector(struct gr_bh_backbone *p, const struct gr_bh_tiles *groups, struct gr_bh_buf x,
                           struct gr_bh_buf stats);
 void gr_bh_emit_llm(struct gr_bh_backbone *p);

@@ -5,17 +5,11 @@
  * in four parts. GELU is the tanh form, which differs from the exact one by less than 5e-4. */
 #include "device/blackhole/backbone.h"
 
-struct connector {
-    struct gr_bh_backbone *p;
-    const struct gr_bh_tiles *t; /* stage: row groups */
-    int blocks, columns;         /* of a group; column tiles of the vision tower */
-    struct gr_bh_buf h, sum, hidden, scratch;
-};
-
 /* sum = unshuffled h W1 + b1 */
-static void first_product(struct connector *s)
+static void first_product(struct gr_bh_backbone *p, const struct gr_bh_tiles *groups)
 {
-    const struct gr_bh_backbone_weights *w = s->p->w;
+    const struct gr_bh_backbone_weights *w = p->w;
+    const struct gr_bh_connector *s = &p->connector;
     for (int q = 0; q < GR_BH_PATCHES; q++) {
         struct gr_bh_buf in = s->h; /* row tile q of every block */
         in.addr += (uint32_t)q * in.m_stride;
@@ -26,20 +20,21 @@ static void first_product(struct connector *s)
         l.k1 = (q + 1) * s->columns;
         l.accumulate = q > 0;
         l.stream = GR_BH_STREAM_GROUPS;
-        gr_bh_emit_linear(s->p->b, s->t, &l);
+        gr_bh_emit_linear(p->b, groups, &l);
     }
 }
 
 /* hidden = gelu(sum), from every group to all tiles. */
-static void gather_hidden(struct connector *s)
+static void gather_hidden(struct gr_bh_backbone *p, const struct gr_bh_tiles *groups)
 {
-    struct gr_bh_build *b = s->p->b;
-    const int columns = gr_bh_stage_columns(b, s->t), all = gr_bh_tiles_of(s->p->w->connector1.n);
-    struct gr_bh_op *op = gr_bh_emit_own(b, s->t, columns, s->hidden);
+    struct gr_bh_build *b = p->b;
+    const struct gr_bh_connector *s = &p->connector;
+    const int columns = gr_bh_stage_columns(b, groups), all = gr_bh_tiles_of(p->w->connector1.n);
+    struct gr_bh_op *op = gr_bh_emit_own(b, groups, columns, s->hidden);
     for (int g = 0; g < gr_bh_build_config(b)->grid->tiles; g++) {
         op[g].flags = GR_BH_OP_BARRIER;
         const int group = g / columns, n = g % columns;
-        const int count = group >= gr_bh_stage_groups(s->t) || n >= all ? 0 : (all - n + columns - 1) / columns;
+        const int count = group >= gr_bh_stage_groups(groups) || n >= all ? 0 : (all - n + columns - 1) / columns;
         op[g].mt = (uint16_t)(count > 0 ? s->blocks : 0);
         op[g].nt = (uint16_t)count;
         if (count == 0) {
@@ -55,7 +50,7 @@ static void gather_hidden(struct connector *s)
         op[g].seg[0] = (struct gr_bh_segment){.fmt_a = GR_BH_BF16,
                                               .fmt_b = GR_BH_FP32,
                                               .kcount = 1,
-                                              .a = s->t->identity.addr,
+                                              .a = groups->identity.addr,
                                               .b = s->sum.addr,
                                               .b_m = s->sum.m_stride,
                                               .b_n = s->sum.n_stride};
@@ -64,20 +59,27 @@ static void gather_hidden(struct connector *s)
     }
 }
 
+void gr_bh_connector_place(struct gr_bh_backbone *p, const struct gr_bh_tiles *groups, int group_rows)
+{
+    const struct gr_bh_backbone_weights *w = p->w;
+    struct gr_bh_connector *s = &p->connector;
+    const int hidden = gr_bh_tiles_of(w->connector1.n), columns = gr_bh_stage_columns(p->b, groups);
+    const uint32_t mark = gr_bh_l1_mark(p->b);
+    s->blocks = group_rows / GR_BH_PATCHES;
+    s->columns = gr_bh_tiles_of(w->d.vit.hidden);
+    s->h = gr_bh_alloc(p->b, "normalised image rows", group_rows, s->columns, GR_BH_BF16);
+    s->sum =
+        gr_bh_alloc(p->b, "hidden image rows before GELU", s->blocks, (hidden + columns - 1) / columns, GR_BH_FP32);
+    s->scratch = gr_bh_norm_scratch(p->b, group_rows);
+    s->hidden = gr_bh_alloc(p->b, "hidden image rows", w->blocks, hidden, GR_BH_BF16);
+    gr_bh_l1_release(p->b, mark);
+}
+
 void gr_bh_emit_connector(struct gr_bh_backbone *p, const struct gr_bh_tiles *groups, struct gr_bh_buf x,
                           struct gr_bh_buf stats)
 {
     const struct gr_bh_backbone_weights *w = p->w;
-    const int D = w->d.vit.hidden, hidden = gr_bh_tiles_of(w->connector1.n);
-    struct connector s = {.p = p, .t = groups, .blocks = x.mt / GR_BH_PATCHES, .columns = gr_bh_tiles_of(D)};
-    const int each = (hidden + gr_bh_stage_columns(p->b, groups) - 1) / gr_bh_stage_columns(p->b, groups);
-    const uint32_t mark = gr_bh_l1_mark(p->b);
-    s.h = gr_bh_alloc(p->b, "normalised image rows", x.mt, s.columns, GR_BH_BF16);
-    s.sum = gr_bh_alloc(p->b, "hidden image rows before GELU", s.blocks, each, GR_BH_FP32);
-    s.scratch = gr_bh_norm_scratch(p->b, x.mt);
-    s.hidden = gr_bh_alloc(p->b, "hidden image rows", w->blocks, hidden, GR_BH_BF16);
-    gr_bh_l1_release(p->b, mark);
-    p->used[1] = GR_BH_L1_END - gr_bh_l1_lowest(p->b);
+    const int D = w->d.vit.hidden;
     const struct gr_bh_norm n = {.x = x,
                                  .d = GR_BH_PATCHES * D,
                                  .fold = GR_BH_PATCHES,
@@ -85,13 +87,13 @@ void gr_bh_emit_connector(struct gr_bh_backbone *p, const struct gr_bh_tiles *gr
                                  .scale = w->connector_norm,
                                  .shift = w->connector_norm + GR_BH_PATCHES * D,
                                  .stream = GR_BH_STREAM_GROUPS,
-                                 .scratch = s.scratch,
+                                 .scratch = p->connector.scratch,
                                  .stats = stats,
-                                 .out = s.h};
+                                 .out = p->connector.h};
     gr_bh_emit_norm(p->b, groups, &n);
-    first_product(&s);
-    gather_hidden(&s);
-    const struct gr_bh_linear l = gr_bh_whole(&w->connector2, s.hidden, p->image);
+    first_product(p, groups);
+    gather_hidden(p, groups);
+    const struct gr_bh_linear l = gr_bh_whole(&w->connector2, p->connector.hidden, p->image);
     gr_bh_emit_linear(p->b, &p->t, &l);
     gr_bh_tap(p->b, "mlp1.out", p->image, GR_BH_COLUMNS, 0, w->d.vit.tokens, w->d.llm.hidden);
 }

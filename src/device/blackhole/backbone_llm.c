@@ -67,10 +67,8 @@ void gr_bh_backbone_place(struct gr_bh_backbone *p)
     p->kept = gr_bh_l1_mark(p->b);
     p->image = gr_bh_alloc(p->b, "image rows", blocks, 1, GR_BH_FP32);
     p->image_rows_in = gr_bh_alloc(p->b, "where image rows go", rows, blocks, GR_BH_BF16);
-    p->token_rows = gr_bh_alloc(p->b, "rows of tokens", rows, 1, GR_BH_BF16);
     input(p, "vl_rows", p->vl_rows, GR_BH_EVERYWHERE, 32 * rows);
     input(p, "image_rows", p->image_rows_in, GR_BH_EVERYWHERE, 32 * blocks);
-    input(p, "token_rows", p->token_rows, GR_BH_COLUMNS, p->w->d.llm.hidden);
 }
 
 /* ---- the language model ---- */

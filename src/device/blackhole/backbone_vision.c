@@ -23,6 +23,7 @@ struct vision {
     int part;                        /* hidden columns at a time */
     struct gr_bh_buf x, stats, mask; /* x: own columns fp32 */
     struct gr_bh_buf h, ff[2], scratch, q, k, v, out;
+    struct gr_bh_buf own_patches, patches; /* input: columns of the tile; gathered rows of the group */
     struct gr_bh_attention_scratch attention;
 };
 
@@ -46,7 +47,7 @@ static void buffers(struct vision *s)
     s->mask = gr_bh_emit_array(s->b, &s->t, "patch mask", 1, s->keys, mask_value, s);
     gr_bh_emit_heads(s->b, &s->t, &s->heads);
     const uint32_t lasting = gr_bh_l1_mark(s->b);
-    s->p->patches = gr_bh_alloc(s->b, "patches", s->keys, gr_bh_tiles_of(s->p->w->patch.k), GR_BH_BF16);
+    s->patches = gr_bh_alloc(s->b, "patches", s->mt, gr_bh_tiles_of(s->p->w->patch.k), GR_BH_BF16);
     gr_bh_l1_release(s->b, lasting);
     s->out = gr_bh_alloc(s->b, "attention of patches", s->mt, s->heads.heads * s->heads.span, GR_BH_BF16);
     s->q = gr_bh_alloc(s->b, "queries of patches", s->mt, s->heads.span, GR_BH_BF16);
@@ -62,6 +63,45 @@ static void buffers(struct vision *s)
     s->ff[0] = gr_bh_alloc(s->b, "hidden columns of patches", s->mt, s->part, GR_BH_BF16);
     s->ff[1] = gr_bh_alloc(s->b, "hidden columns of patches", s->mt, s->part, GR_BH_BF16);
     gr_bh_l1_release(s->b, lasting); /* for the connector, whose gathered rows lie where these do */
+    s->p->used[0] = GR_BH_L1_END - gr_bh_l1_lowest(s->b);
+    gr_bh_connector_place(s->p, &s->t, s->mt);
+    s->p->used[1] = GR_BH_L1_END - gr_bh_l1_lowest(s->b);
+}
+
+/* [mt, nt] below the action head and below `addr`, whatever else lies there. */
+static struct gr_bh_buf alloc_below(const struct vision *s, const char *name, uint32_t addr, int mt, int nt)
+{
+    const uint32_t mark = gr_bh_l1_mark(s->b), at = addr < s->p->free ? addr : s->p->free;
+    gr_bh_l1_leave(s->b, "what inputs are kept apart from", at);
+    const struct gr_bh_buf buf = gr_bh_alloc(s->b, name, mt, nt, GR_BH_BF16);
+    gr_bh_l1_release(s->b, mark);
+    return buf;
+}
+
+/* Each on one tile of its columns. Patches are dead once they are gathered, rows of tokens when the language model begins. */
+static void inputs(struct vision *s)
+{
+    const struct gr_bh_backbone_weights *w = s->p->w;
+    const int columns = gr_bh_stage_columns(s->b, &s->t), groups = gr_bh_stage_groups(&s->t);
+    const uint32_t used = s->p->used[0] > s->p->used[1] ? s->p->used[0] : s->p->used[1], lowest = GR_BH_L1_END - used;
+    s->own_patches = alloc_below(s, "own columns of patches", s->patches.addr, s->mt,
+                                 (gr_bh_tiles_of(w->patch.k) + columns - 1) / columns);
+    const uint32_t patches = s->own_patches.addr;
+    s->p->token_rows = alloc_below(s, "rows of tokens", lowest < patches ? lowest : patches, w->rows, 1);
+    s->p->used[0] = GR_BH_L1_END - s->p->token_rows.addr;
+    gr_bh_input(s->b, (struct gr_bh_io){.name = "patches",
+                                        .buf = s->own_patches,
+                                        .place = GR_BH_COLUMNS,
+                                        .rows = w->d.vit.patches,
+                                        .cols = w->patch.k,
+                                        .row = w->patch_row,
+                                        .groups = groups,
+                                        .columns = columns});
+    gr_bh_input(s->b, (struct gr_bh_io){.name = "token_rows",
+                                        .buf = s->p->token_rows,
+                                        .place = GR_BH_COLUMNS,
+                                        .rows = 32 * w->rows,
+                                        .cols = w->d.llm.hidden});
 }
 
 static void tap(struct vision *s, const char *name)
@@ -83,13 +123,42 @@ static void emit(struct vision *s, struct gr_bh_linear l)
     gr_bh_emit_linear(s->b, &s->t, &l);
 }
 
+/* The columns of every tile to all of its group. */
+static void gather_patches(struct vision *s)
+{
+    const int all = gr_bh_tiles_of(s->p->w->patch.k), columns = gr_bh_stage_columns(s->b, &s->t);
+    struct gr_bh_op *op = gr_bh_emit_own(s->b, &s->t, all < columns ? all : columns, s->patches);
+    for (int g = 0; g < gr_bh_build_config(s->b)->grid->tiles; g++) {
+        struct gr_bh_op *o = &op[g];
+        const int n = g % columns;
+        o->flags = GR_BH_OP_BARRIER;
+        if (o->nt == 0) {
+            continue;
+        }
+        o->nt = (uint16_t)((all - n + columns - 1) / columns);
+        o->out += (uint32_t)n * s->patches.n_stride;
+        o->out_n = (uint32_t)columns * s->patches.n_stride;
+        o->to = o->out;
+        o->to_m = o->out_m;
+        o->to_n = o->out_n;
+        o->nseg = 1;
+        o->seg[0] = (struct gr_bh_segment){.fmt_a = GR_BH_BF16,
+                                           .fmt_b = GR_BH_BF16,
+                                           .kcount = 1,
+                                           .a = s->t.identity.addr,
+                                           .b = s->own_patches.addr,
+                                           .b_m = s->own_patches.m_stride,
+                                           .b_n = s->own_patches.n_stride};
+        o->dest = gr_bh_dest_group(s->b, &s->t, g, false, &o->dests);
+    }
+}
+
 /* x = (255 patches W + 255 b) / 255 + positions */
 static void embed(struct vision *s)
 {
     const struct gr_bh_backbone_weights *w = s->p->w;
-    struct gr_bh_linear l = gr_bh_whole(&w->patch, s->p->patches, s->x);
-    l.in.mt = (uint16_t)s->mt;
-    l.in_g = (uint32_t)s->mt * s->p->patches.m_stride;
+    gather_patches(s);
+    struct gr_bh_linear l = gr_bh_whole(&w->patch, s->patches, s->x);
     l.bias_rows = gr_bh_constant(s->b, "bias of pixels", GR_BH_BF16, pixels_value, NULL);
     l.function = GR_BH_SCALE;
     l.arg = 1.0f / PIXELS;
@@ -227,13 +296,7 @@ void gr_bh_emit_vision(struct gr_bh_backbone *p)
     gr_bh_heads_on(&s.heads, s.mt, gr_bh_stage_columns(p->b, &s.t));
     (void)gr_bh_l1_lowest(p->b);
     buffers(&s);
-    gr_bh_input(p->b, (struct gr_bh_io){.name = "patches",
-                                        .buf = p->patches,
-                                        .place = GR_BH_EVERYWHERE,
-                                        .rows = d->vit.patches,
-                                        .cols = p->w->patch.k,
-                                        .row = p->w->patch_row});
-    p->used[0] = GR_BH_L1_END - gr_bh_l1_lowest(p->b);
+    inputs(&s);
     embed(&s);
     layers(&s);
     struct gr_bh_norm n = norm(&s, p->w->vit_post);

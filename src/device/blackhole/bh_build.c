@@ -191,6 +191,14 @@ struct gr_bh_buf gr_bh_alloc(struct gr_bh_build *b, const char *name, int mt, in
                               .fmt = fmt};
 }
 
+void gr_bh_l1_leave(struct gr_bh_build *b, const char *name, uint32_t addr)
+{
+    const uint32_t tile = GR_BH_TILE_BYTES(GR_BH_BF16);
+    if (b->top > addr) {
+        (void)gr_bh_alloc(b, name, 1, (int)((b->top - addr + tile - 1) / tile), GR_BH_BF16);
+    }
+}
+
 uint32_t gr_bh_l1_mark(const struct gr_bh_build *b) { return b->top; }
 
 void gr_bh_l1_release(struct gr_bh_build *b, uint32_t mark)
@@ -436,11 +444,11 @@ static void add_io(struct gr_bh_build *b, struct gr_bh_io_list *l, const char *w
         low = r == 0 || io.row[r] < low ? io.row[r] : low;
         high = r == 0 || io.row[r] > high ? io.row[r] : high;
     }
-    if (io.rows < 1 || io.cols < 1 || low < 0 || high >= room || io.cols > columns * TILE ||
-        (io.place == GR_BH_COLUMNS && io.buf.nt != 1) ||
+    const int wide = io.place == GR_BH_COLUMNS ? columns * io.buf.nt : columns;
+    if (io.rows < 1 || io.cols < 1 || low < 0 || high >= room || io.cols > wide * TILE ||
         (io.groups > 0 && (io.place != GR_BH_COLUMNS || io.groups * io.columns > b->tiles))) {
         gr_bh_build_fail(b, "%s %s: %d x %d values at row %d do not fit into %d x %d tiles", what, io.name, io.rows,
-                         io.cols, io.row0, io.buf.mt, columns);
+                         io.cols, io.row0, io.buf.mt, wide);
         return;
     }
     l->v = gr_bh_build_grow(b, l->v, l->n, &l->cap, sizeof *l->v);

@@ -22,7 +22,7 @@ struct gr_bh_buf {
 
 enum gr_bh_place {
     GR_BH_EVERYWHERE, /* [mt, nt] on every tile */
-    GR_BH_COLUMNS     /* [mt, 1]: column n of the logical array on tile n */
+    GR_BH_COLUMNS     /* [mt, nt]: column n of the logical array on tile n mod tiles, as column n / tiles there */
 };
 /* An array that the host writes before, or reads after, a request: rows x cols values at `row0` of the padded buffer. */
 struct gr_bh_io {
@@ -32,9 +32,10 @@ struct gr_bh_io {
     int row0, rows, cols;
     const int *row; /* [rows] where row r lies, borrowed as long as the program lives; NULL: at row0 + r */
     int groups,
-        columns; /* GR_BH_COLUMNS in row groups: group g has the rows from g * buf.mt tiles on, its column n is on tile
-                            g * columns + n; 0: one group */
-    uint32_t after; /* outputs and taps: operations (loops unrolled) that must be complete */
+        columns; /* GR_BH_COLUMNS in row groups: group g has the rows from g * buf.mt tiles on, and its columns are on the
+                            `columns` tiles from g * columns on; 0: one group of all tiles */
+    uint32_t
+        after; /* operations (loops unrolled) that must be complete on tile 0. Inputs: before they may be written for the next request */
 };
 
 /* Tiles that n rows or columns need. */
@@ -64,6 +65,8 @@ void gr_bh_build_fail(struct gr_bh_build *b, const char *fmt, ...) __attribute__
 /* L1, given out from its end downwards: the lists grow up from GR_BH_PROGRAM, and the ring goes in between. A mark and going back to it
  * let what follows overlay what is dead. Full L1 is a failure that names the buffer, what it needs and what is left. */
 struct gr_bh_buf gr_bh_alloc(struct gr_bh_build *b, const char *name, int mt, int nt, enum gr_bh_format fmt);
+/* What comes next begins at or below `addr`; name of what lies above. */
+void gr_bh_l1_leave(struct gr_bh_build *b, const char *name, uint32_t addr);
 uint32_t gr_bh_l1_mark(const struct gr_bh_build *b);
 void gr_bh_l1_release(struct gr_bh_build *b, uint32_t mark);
 /* The lowest that was allocated since the last call of this function: how much a part of a program needs. */
@@ -142,7 +145,6 @@ enum gr_status gr_bh_write_rows(const struct gr_bh_program *p, struct gr_bh_mach
                                 gr_bh_row_fn row, void *user, struct gr_err *err);
 enum gr_status gr_bh_read_io(const struct gr_bh_program *p, struct gr_bh_machine *m, const struct gr_bh_io *io,
                              float *values, struct gr_err *err);
-const struct gr_bh_io *gr_bh_find_input(const struct gr_bh_program *p, const char *name);
 const struct gr_bh_io *gr_bh_find_output(const struct gr_bh_program *p, const char *name);
 /* One request: all at once, or with taps one stop a tap. */
 typedef void (*gr_bh_tap_fn)(void *user, const char *name, const float *values, int rows, int cols);

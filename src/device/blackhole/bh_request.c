@@ -147,7 +147,8 @@ static void emit(struct gr_bh_request *r, int row_parts, int mlp_parts)
     const uint32_t mark = gr_bh_l1_mark(b);
     (void)gr_bh_l1_lowest(b);
     gr_bh_denoise_place(p, r->backbone != NULL ? mark - gr_bh_backbone_kept(&backbone) : mark);
-    r->built.l1 = (struct gr_bh_request_l1){.denoise = GR_BH_L1_END - gr_bh_l1_lowest(b)};
+    backbone.free = gr_bh_l1_lowest(b);
+    r->built.l1 = (struct gr_bh_request_l1){.denoise = GR_BH_L1_END - backbone.free};
     if (r->backbone != NULL) {
         backbone.groups = gr_bh_backbone_groups(r->backbone, r->grid.tiles);
         backbone.t = gr_bh_tiles_new(b);
@@ -239,7 +240,7 @@ static int vl_rows(const struct gr_bh_request *r)
 static enum gr_status take_room(struct gr_bh_request *r, struct gr_err *err)
 {
     const int rows = sequence_rows(r);
-    size_t n = larger(PATCH_VALUES, (size_t)vl_rows(r)); /* a patch, a mask */
+    size_t n = larger((size_t)r->d.vit.patches * PATCH_VALUES, (size_t)vl_rows(r)); /* patches, a mask */
     n = larger(n, (size_t)rows * (size_t)r->d.llm.hidden);
     r->unit_at = most(rows, TILE * gr_bh_tiles_of(r->d.vit.tokens));
     r->values = calloc(n, sizeof *r->values);
@@ -319,21 +320,26 @@ struct source {
 };
 
 /* Patches in raster order: channel fastest, then column, then row. */
+static void read_patches(struct gr_bh_request *r, const float *pixels)
+{
+    const size_t side = (size_t)r->d.vit.image_side, plane = side * side, grid = (size_t)r->d.vit.grid;
+    float *out = r->values;
+    for (size_t p = 0; p < (size_t)r->d.vit.patches; p++) {
+        const float *in = pixels + p / grid * GR_PATCH * side + p % grid * GR_PATCH;
+        for (int y = 0; y < GR_PATCH; y++, in += side) {
+            for (int x = 0; x < GR_PATCH; x++, out += 3) {
+                out[0] = PIXELS * in[x];
+                out[1] = PIXELS * in[plane + (size_t)x];
+                out[2] = PIXELS * in[2 * plane + (size_t)x];
+            }
+        }
+    }
+}
+
 static const float *patch(void *user, int p)
 {
     const struct source *s = user;
-    const size_t side = (size_t)s->r->d.vit.image_side, plane = side * side, grid = (size_t)s->r->d.vit.grid;
-    const size_t y0 = (size_t)p / grid * GR_PATCH, x0 = (size_t)p % grid * GR_PATCH;
-    const float *in = s->o->pixels + y0 * side + x0;
-    float *out = s->r->values;
-    for (int y = 0; y < GR_PATCH; y++, in += side) {
-        for (int x = 0; x < GR_PATCH; x++, out += 3) {
-            out[0] = PIXELS * in[x];
-            out[1] = PIXELS * in[plane + (size_t)x];
-            out[2] = PIXELS * in[2 * plane + (size_t)x];
-        }
-    }
-    return s->r->values;
+    return s->r->values + (size_t)p * PATCH_VALUES;
 }
 
 static const float *token(void *user, int t)
@@ -395,13 +401,9 @@ static enum gr_status read_tokens(struct gr_bh_request *r, const struct gr_bh_ob
     return GR_OK;
 }
 
-/* A network whose blocks all look at the text, or all at the image, has one mask. */
 static enum gr_status write_mask(struct gr_bh_request *r, struct gr_bh_machine *m, const char *name, int room, int rows,
                                  struct gr_err *err)
 {
-    if (gr_bh_find_input(r->built.program, name) == NULL) {
-        return GR_OK;
-    }
     for (int i = 0; i < TILE * gr_bh_tiles_of(room); i++) {
         r->values[i] = i < rows ? 0.0f : MASKED;
     }
@@ -436,21 +438,66 @@ static enum gr_status check(const struct gr_bh_request *r, const struct gr_bh_ob
     return check_range("noise", o->noise, (size_t)r->d.dit.horizon * (size_t)r->d.dit.max_action, err);
 }
 
-enum gr_status gr_bh_request_inputs(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
-                                    struct gr_err *err)
+static enum gr_status write_input(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
+                                  const char *name, struct gr_err *err)
 {
-    GR_TRY(check(r, o, err));
+    const struct gr_bh_program *p = r->built.program;
     struct source s = {.r = r, .o = o};
+    if (strcmp(name, "patches") == 0) {
+        read_patches(r, o->pixels);
+        return gr_bh_write_rows(p, m, name, patch, &s, err);
+    }
+    if (strcmp(name, "token_rows") == 0) {
+        GR_TRY(read_tokens(r, o, err));
+        return gr_bh_write_rows(p, m, name, token, &s, err);
+    }
     const int text = index_rows(r, o);
-    GR_TRY(gr_bh_write_rows(r->built.program, m, "patches", patch, &s, err));
-    GR_TRY(read_tokens(r, o, err));
-    GR_TRY(gr_bh_write_rows(r->built.program, m, "token_rows", token, &s, err));
-    GR_TRY(gr_bh_write_rows(r->built.program, m, "image_rows", image_place, &s, err));
-    GR_TRY(gr_bh_write_rows(r->built.program, m, "vl_rows", vl_place, &s, err));
-    GR_TRY(write_mask(r, m, "text_mask", r->text_rows, text, err));
-    GR_TRY(write_mask(r, m, "image_mask", r->d.vit.tokens, r->d.vit.tokens, err));
-    GR_TRY(gr_bh_write_input(r->built.program, m, "state", o->state, err));
-    return gr_bh_write_input(r->built.program, m, "noise", o->noise, err);
+    if (strcmp(name, "image_rows") == 0) {
+        return gr_bh_write_rows(p, m, name, image_place, &s, err);
+    }
+    if (strcmp(name, "vl_rows") == 0) {
+        return gr_bh_write_rows(p, m, name, vl_place, &s, err);
+    }
+    if (strcmp(name, "text_mask") == 0) {
+        return write_mask(r, m, name, r->text_rows, text, err);
+    }
+    if (strcmp(name, "image_mask") == 0) {
+        return write_mask(r, m, name, r->d.vit.tokens, r->d.vit.tokens, err);
+    }
+    return gr_bh_write_input(p, m, name, strcmp(name, "state") == 0 ? o->state : o->noise, err);
+}
+
+/* The first that is not written and free. */
+static enum gr_status write_next(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
+                                 uint32_t done, uint32_t *written, struct gr_err *err)
+{
+    const struct gr_bh_program *p = r->built.program;
+    for (int i = 0; i < p->inputs; i++) {
+        if (p->input[i].after <= done && (*written >> i & 1) == 0) {
+            *written |= UINT32_C(1) << i;
+            return write_input(r, m, o, p->input[i].name, err);
+        }
+    }
+    return GR_OK;
+}
+
+enum gr_status gr_bh_request_input(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
+                                   uint32_t done, uint32_t *written, struct gr_err *err)
+{
+    GR_TRY(*written == 0 ? check(r, o, err) : GR_OK);
+    return write_next(r, m, o, done, written, err);
+}
+
+enum gr_status gr_bh_request_inputs(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
+                                    uint32_t written, struct gr_err *err)
+{
+    const struct gr_bh_program *p = r->built.program;
+    const uint32_t all = (UINT32_C(1) << p->inputs) - 1;
+    GR_TRY(check(r, o, err));
+    while (written != all) {
+        GR_TRY(write_next(r, m, o, p->executed, &written, err));
+    }
+    return GR_OK;
 }
 
 enum gr_status gr_bh_request_action(struct gr_bh_request *r, struct gr_bh_machine *m, float *action, struct gr_err *err)

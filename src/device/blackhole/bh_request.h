@@ -34,16 +34,21 @@ struct gr_bh_request_l1 {
 };
 struct gr_bh_request_l1 gr_bh_request_l1(const struct gr_bh_request *r);
 
-/* What one observation is for the program: fills the inputs of the machine. pixels [3, side, side]; ids [n_tokens]; state [max_state];
- * noise [horizon, max_action]. Anything else is GR_ERR_INPUT. */
+/* What one observation is for the program. pixels [3, side, side]; ids [n_tokens]; state [max_state]; noise [horizon, max_action]. */
 struct gr_bh_observation {
     const float *pixels;
     const int32_t *ids;
     int n_tokens;
     const float *state, *noise;
 };
+/* Fills the inputs of the machine but for those in written, a bit for each of the program's. An observation that is none, or not for this program:
+ * GR_ERR_INPUT. */
 enum gr_status gr_bh_request_inputs(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
-                                    struct gr_err *err);
+                                    uint32_t written, struct gr_err *err);
+/* Fills one that is not in *written and that a running predict, `done` of whose operations are complete on tile 0, does not use any more, and
+ * adds it. None: nothing happens. */
+enum gr_status gr_bh_request_input(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
+                                   uint32_t done, uint32_t *written, struct gr_err *err);
 /* action [horizon, max_action] after gr_bh_program_run. */
 enum gr_status gr_bh_request_action(struct gr_bh_request *r, struct gr_bh_machine *m, float *action,
                                     struct gr_err *err);

@@ -39,10 +39,11 @@ enum gr_status gr_bh_program_load(const struct gr_bh_program *p, struct gr_bh_ma
 
 /* ---- arrays ---- */
 
-/* A part of an array on one tile, or on all: column tiles [column, column + nt) and row tiles from `row` on are its buffer. */
+/* A part of an array on one tile, or on all: column tiles [column, column + nt) and row tiles from `row` on are columns [slot, slot + nt) of
+ * its buffer. */
 struct part {
     int tile; /* EVERY: written to all, read from tile 0 */
-    int row, column, nt;
+    int row, column, slot, nt;
 };
 
 /* Where row r of the values lies in the padded array. */
@@ -64,13 +65,18 @@ static int columns_with_values(const struct gr_bh_io *io, struct part part)
     return left < part.nt ? left : part.nt;
 }
 
-static struct part part_at(const struct gr_bh_io *io, int i)
+static struct part part_at(const struct gr_bh_program *p, const struct gr_bh_io *io, int i)
 {
     if (io->place == GR_BH_EVERYWHERE) {
         return (struct part){.tile = EVERY, .nt = io->buf.nt};
     }
     const int group = i / columns_of(io), column = i % columns_of(io);
-    return (struct part){.tile = group * io->columns + column, .row = group * io->buf.mt, .column = column, .nt = 1};
+    const int tiles = io->groups > 0 ? io->columns : p->grid->tiles;
+    return (struct part){.tile = group * io->columns + column % tiles,
+                         .row = group * io->buf.mt,
+                         .column = column,
+                         .slot = column / tiles,
+                         .nt = 1};
 }
 
 static int parts_of(const struct gr_bh_io *io)
@@ -132,11 +138,13 @@ static enum gr_status copy_tile(struct copy *c, enum gr_bh_format fmt, uint64_t 
 }
 
 /* rows: of each row tile; NULL: all. */
-static enum gr_status copy_part(struct copy *c, const struct gr_bh_buf *b, int nt, const uint64_t *rows, uint8_t *tiles)
+static enum gr_status copy_part(struct copy *c, const struct gr_bh_buf *b, struct part part, const uint64_t *rows,
+                                uint8_t *tiles)
 {
+    c->tile = part.tile;
     for (uint32_t i = 0; i < b->mt; i++) {
-        for (uint32_t n = 0; n < (uint32_t)nt; n++, tiles += GR_BH_TILE_BYTES(b->fmt)) {
-            const uint32_t addr = b->addr + i * b->m_stride + n * b->n_stride;
+        for (uint32_t n = 0; n < (uint32_t)part.nt; n++, tiles += GR_BH_TILE_BYTES(b->fmt)) {
+            const uint32_t addr = b->addr + i * b->m_stride + ((uint32_t)part.slot + n) * b->n_stride;
             GR_TRY(copy_tile(c, b->fmt, rows != NULL ? rows[i] : ALL_ROWS, addr, tiles));
         }
     }
@@ -205,25 +213,24 @@ static enum gr_status write_columns(const struct gr_bh_program *p, struct gr_bh_
                                     gr_bh_row_fn row, void *user, struct gr_err *err)
 {
     uint64_t rows[ROW_TILES], zeros[ROW_TILES];
-    const bool apart = io->groups <= 1 && find_rows(io, part_at(io, 0), row, user, rows);
-    struct copy c = {.m = m, .tile = EVERY, .write = true, .err = err};
-    const size_t bytes = (size_t)io->buf.mt * GR_BH_TILE_BYTES(io->buf.fmt);
+    const bool apart = io->groups <= 1 && find_rows(io, part_at(p, io, 0), row, user, rows);
+    struct copy c = {.m = m, .write = true, .err = err};
+    const size_t bytes = (size_t)io->buf.mt * io->buf.nt * GR_BH_TILE_BYTES(io->buf.fmt);
     memset(p->tiles, 0, bytes);
     if (apart) {
         close_gaps(rows, &io->buf);
         for (int i = 0; i < io->buf.mt; i++) {
             zeros[i] = ~rows[i];
         }
-        GR_TRY(copy_part(&c, &io->buf, 1, zeros, p->tiles));
+        GR_TRY(copy_part(&c, &io->buf, (struct part){.tile = EVERY, .nt = io->buf.nt}, zeros, p->tiles));
     }
     for (int i = 0; i < parts_of(io); i++) {
-        const struct part part = part_at(io, i);
-        c.tile = part.tile;
+        const struct part part = part_at(p, io, i);
         if (!apart && i > 0) { /* another group has other rows */
             memset(p->tiles, 0, bytes);
         }
         tiles_from_rows(p, io, part, row, user);
-        GR_TRY(copy_part(&c, &io->buf, 1, apart ? rows : NULL, p->tiles));
+        GR_TRY(copy_part(&c, &io->buf, part, apart ? rows : NULL, p->tiles));
     }
     return GR_OK;
 }
@@ -248,10 +255,11 @@ enum gr_status gr_bh_write_rows(const struct gr_bh_program *p, struct gr_bh_mach
     if (io->place == GR_BH_COLUMNS) {
         return write_columns(p, m, io, row, user, err);
     }
-    struct copy c = {.m = m, .tile = EVERY, .write = true, .err = err};
+    struct copy c = {.m = m, .write = true, .err = err};
+    const struct part all = part_at(p, io, 0);
     memset(p->tiles, 0, (size_t)io->buf.mt * io->buf.nt * GR_BH_TILE_BYTES(io->buf.fmt));
-    tiles_from_rows(p, io, part_at(io, 0), row, user);
-    return copy_part(&c, &io->buf, io->buf.nt, NULL, p->tiles);
+    tiles_from_rows(p, io, all, row, user);
+    return copy_part(&c, &io->buf, all, NULL, p->tiles);
 }
 
 struct values {
@@ -280,9 +288,8 @@ enum gr_status gr_bh_read_io(const struct gr_bh_program *p, struct gr_bh_machine
     struct copy c = {.m = m, .err = err};
     const size_t size = GR_BH_TILE_BYTES(io->buf.fmt);
     for (int i = 0; i < parts_of(io); i++) {
-        const struct part part = part_at(io, i);
-        c.tile = part.tile;
-        GR_TRY(copy_part(&c, &io->buf, part.nt, find_rows(io, part, NULL, NULL, rows) ? rows : NULL, p->tiles));
+        const struct part part = part_at(p, io, i);
+        GR_TRY(copy_part(&c, &io->buf, part, find_rows(io, part, NULL, NULL, rows) ? rows : NULL, p->tiles));
         for (int r = 0; r < io->rows; r++) {
             const uint8_t *tile = tile_of(p, io, part, r);
             for (int n = 0; tile != NULL && n < columns_with_values(io, part); n++, tile += size) {
@@ -293,11 +300,6 @@ enum gr_status gr_bh_read_io(const struct gr_bh_program *p, struct gr_bh_machine
         }
     }
     return GR_OK;
-}
-
-const struct gr_bh_io *gr_bh_find_input(const struct gr_bh_program *p, const char *name)
-{
-    return find(p->input, p->inputs, name);
 }
 
 const struct gr_bh_io *gr_bh_find_output(const struct gr_bh_program *p, const char *name)

@@ -29,6 +29,16 @@ enum {
 
 enum { VISION, LLM, ADAPTER, STAGES }; /* before the steps */
 
+/* In the last part of a program nothing is begun beside it: the answer would wait for that. */
+enum { LAST_PART = 10 };
+
+/* Of the next predict, what is written while one runs. */
+struct ahead {
+    uint64_t serial;  /* whose inputs; 0: nobody's */
+    uint32_t written; /* which */
+    bool failed;      /* its own predict will say why */
+};
+
 struct gr_device {
     struct gr_device_cfg cfg; /* texts are borrowed until the end of load */
     bool stops;               /* a launch for each tap */
@@ -41,6 +51,9 @@ struct gr_device {
     struct gr_chip_identity id;
     struct gr_card_info card;       /* its texts are in id or static */
     struct gr_bh_mark mark[STAGES]; /* their ends */
+    gr_next_input_fn next;
+    void *next_user;
+    struct ahead ahead;
     uint64_t weight_bytes;
     enum gr_cache_state cache;
     char cache_file[GR_PATH_BYTES], cache_note[GR_ERR_MSG_BYTES]; /* "": none */
@@ -152,7 +165,6 @@ static void describe(struct gr_device *dev)
     c->dit_backend = dev->stops ? "ops" : "megakernel";
     c->arena = dev->weights == GR_BH_BF16 ? "bf16" : "bfp8_b";
     c->command_queues = dev->cfg.command_queues != 0 ? dev->cfg.command_queues : 2;
-    c->uploads_overlap = false; /* buffers of the inputs are used again by the layers behind them */
 }
 
 static enum gr_status open_device(const struct gr_device_cfg *cfg, struct gr_device **out, struct gr_err *err)
@@ -220,6 +232,7 @@ static enum gr_status build(struct gr_device *dev, const struct gr_weights *w, s
     dev->card.operations = p->executed;
     dev->card.l1_bytes = GR_BH_L1_END - GR_BH_PROGRAM;
     dev->card.l1_used = p->l1_used;
+    dev->card.uploads_overlap = dev->card.command_queues > 1 && !dev->stops;
     place_marks(dev, p);
     return GR_OK;
 }
@@ -355,11 +368,54 @@ static void hand_on_tap(void *user, const char *name, const float *values, int r
     way->sink->put(way->sink->user, name, values, sequence && rows == way->longest ? way->tokens : rows, cols, cols);
 }
 
+static struct gr_bh_observation observation(const struct gr_model_input *in)
+{
+    return (struct gr_bh_observation){
+        .pixels = in->pixels, .ids = in->ids, .n_tokens = in->n_tokens, .state = in->state, .noise = in->noise};
+}
+
+/* Inputs of who comes next that the running program has no more use for, one a call. */
+static bool work_ahead(void *user, uint32_t done)
+{
+    struct gr_device *dev = user;
+    struct ahead *a = &dev->ahead;
+    struct gr_model_input in;
+    struct gr_err ignored;
+    const uint32_t executed = gr_bh_request_program(dev->request)->executed;
+    if (done > executed - executed / LAST_PART || dev->next == NULL || !dev->next(dev->next_user, &in) ||
+        in.serial == 0) {
+        return false;
+    }
+    if (a->serial != in.serial) {
+        *a = (struct ahead){.serial = in.serial, .failed = check_input(dev, &in, &ignored) != GR_OK};
+    }
+    if (a->failed) {
+        return false;
+    }
+    const struct gr_bh_observation o = observation(&in);
+    const uint32_t before = a->written;
+    a->failed = gr_bh_request_input(dev->request, dev->machine, &o, done, &a->written, &ignored) != GR_OK;
+    return !a->failed && a->written != before;
+}
+
+static void set_next(struct gr_device *dev, gr_next_input_fn next, void *user)
+{
+    dev->next = next;
+    dev->next_user = user;
+}
+
+/* Inputs of *in that are there. Whatever was written for somebody else is overwritten from here on. */
+static uint32_t take_written(struct gr_device *dev, const struct gr_model_input *in)
+{
+    const struct ahead a = dev->ahead;
+    dev->ahead = (struct ahead){0};
+    return in->serial != 0 && a.serial == in->serial && !a.failed ? a.written : 0;
+}
+
 static enum gr_status run(struct gr_device *dev, const struct gr_model_input *in, float *action, bool *overflow,
                           const struct gr_tap_sink *taps, struct gr_err *err)
 {
-    const struct gr_bh_observation o = {
-        .pixels = in->pixels, .ids = in->ids, .n_tokens = in->n_tokens, .state = in->state, .noise = in->noise};
+    const struct gr_bh_observation o = observation(in);
     const gr_bh_tap_fn tap = taps != NULL ? hand_on_tap : dev->stops ? ignore_tap : NULL;
     struct tap_way way = {.sink = taps, .tokens = in->n_tokens, .longest = dev->cfg.max_tokens};
     for (int i = 0; i < STAGES; i++) {
@@ -367,7 +423,9 @@ static enum gr_status run(struct gr_device *dev, const struct gr_model_input *in
     }
     dev->machine->mark = dev->mark;
     dev->machine->marks = tap == NULL ? STAGES : 0;
-    GR_TRY(gr_bh_request_inputs(dev->request, dev->machine, &o, err));
+    dev->machine->beside = tap == NULL && dev->card.uploads_overlap ? work_ahead : NULL;
+    dev->machine->beside_user = dev;
+    GR_TRY(gr_bh_request_inputs(dev->request, dev->machine, &o, take_written(dev, in), err));
     GR_TRY(gr_bh_program_run(gr_bh_request_program(dev->request), dev->machine, tap, &way, err));
     GR_TRY(gr_bh_request_action(dev->request, dev->machine, action, err));
     GR_TRY(gr_bh_request_overflow(dev->request, dev->machine, overflow, err));
@@ -443,6 +501,7 @@ const struct gr_device_ops gr_device_blackhole = {.name = "blackhole",
                                                   .open = open_device,
                                                   .load = load,
                                                   .predict = predict,
+                                                  .set_next = set_next,
                                                   .close = close_device,
                                                   .isa = isa,
                                                   .weight_bytes = weight_bytes,

@@ -202,6 +202,9 @@ enum gr_status gr_bh_build_finish(struct gr_bh_build *b, const struct gr_bh_prog
         make_lists(b, ring, ring_bytes);
         make_room(b);
     }
+    if (!b->failed) {
+        gr_bh_build_free_inputs(b);
+    }
     if (b->failed) {
         *err = b->err;
         return b->err.code;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * build_impl.h: what the parts of the builder share: bh_build.c (L1, operations, destinations, pieces, arrays), build_loop.c (the list
- * and its loops), build_finish.c (lists, ring, streams).
+ * and its loops), build_finish.c (lists, ring, streams),
+ * build_inputs.c.
  *
  * The builder walks the lists as the tiles do. Everything that is appended stands at a cursor: in the first round of a loop at the end;
  * in later rounds the cursors go back, and what is emitted there must be what the first round emitted. */
@@ -76,6 +77,8 @@ void gr_bh_build_flush(struct gr_bh_build *b);
 /* Puts the operations of all tiles [tiles] at the cursor. */
 void gr_bh_build_put(struct gr_bh_build *b, const struct gr_bh_op *row);
 bool gr_bh_build_same_piece(const struct gr_bh_piece *a, const struct gr_bh_piece *b);
+/* Sets `after` of the inputs; the lists are made. */
+void gr_bh_build_free_inputs(struct gr_bh_build *b);
 /* Tiles of the grid's rectangle. */
 unsigned gr_bh_rectangle_tiles(const struct gr_bh_grid *grid);
 

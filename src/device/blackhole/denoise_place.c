@@ -76,15 +76,6 @@ static uint32_t lower(const struct gr_bh_denoise_plan *p, uint32_t addr)
     return mark < addr ? mark : addr;
 }
 
-/* What comes next begins at or below `addr`. */
-static void leave_out(struct gr_bh_denoise_plan *p, const char *name, uint32_t addr)
-{
-    const uint32_t top = gr_bh_l1_mark(p->b), tile = GR_BH_TILE_BYTES(GR_BH_BF16);
-    if (top > addr) {
-        (void)gr_bh_alloc(p->b, name, 1, (int)((top - addr + tile - 1) / tile), GR_BH_BF16);
-    }
-}
-
 static void vl_buffer(struct gr_bh_denoise_plan *p, struct gr_bh_cross *c)
 {
     const int hidden = p->w->d.llm.hidden, keys = gr_bh_tiles_of(c->rows);
@@ -102,7 +93,7 @@ static void vl_buffer(struct gr_bh_denoise_plan *p, struct gr_bh_cross *c)
 static uint32_t vl_buffers(struct gr_bh_denoise_plan *p, uint32_t below)
 {
     const uint32_t top = gr_bh_l1_mark(p->b);
-    leave_out(p, "what is needed beside rows of vl", below);
+    gr_bh_l1_leave(p->b, "what is needed beside rows of vl", below);
     const uint32_t mark = gr_bh_l1_mark(p->b);
     vl_buffer(p, &p->text);
     const uint32_t text = gr_bh_l1_mark(p->b);
@@ -189,7 +180,7 @@ void gr_bh_denoise_place(struct gr_bh_denoise_plan *p, uint32_t below)
 {
     const uint32_t mark = gr_bh_l1_mark(p->b);
     const uint32_t vl = vl_buffers(p, below), overlaid = overlaid_buffers(p);
-    leave_out(p, "what is overlaid", vl < overlaid ? vl : overlaid);
+    gr_bh_l1_leave(p->b, "what is overlaid", vl < overlaid ? vl : overlaid);
     lasting_buffers(p);
     gr_bh_l1_release(p->b, mark);
 }

@@ -43,10 +43,14 @@ struct gr_bh_mark {
     uint32_t after;
     double ms; /* gr_clock_ms; a machine that runs as slowly as the interpreter leaves it alone */
 };
+/* What the host does beside a run, in the thread of run: `done` of its operations are complete on tile 0. True: there is more to do now. */
+typedef bool (*gr_bh_beside_fn)(void *user, uint32_t done);
 struct gr_bh_machine {
     const struct gr_bh_machine_ops *ops;
     struct gr_bh_mark *mark; /* of the next run, in order of `after`; the caller's */
     int marks;
+    gr_bh_beside_fn beside; /* called now and then, by the interpreter when a mark is passed; NULL: nothing */
+    void *beside_user;
     bool meets; /* the next run ends with a barrier: what tile 0 has completed, all have */
 };
 

@@ -137,6 +137,9 @@ static bool progress(void *user, uint32_t word)
     const double now = gr_clock_ms();
     if (m->waits_for == 0) {
         note_marks(m, word);
+        if (m->base.beside != NULL) {
+            (void)m->base.beside(m->base.beside_user, word - m->begun);
+        }
     }
     if (now - m->looked < LOOK_ROUND_MS) {
         return false;

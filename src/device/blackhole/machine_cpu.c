@@ -146,9 +146,8 @@ static enum gr_status go(struct machine *m, struct gr_err *err)
     return GR_OK;
 }
 
-static enum gr_status run(struct gr_bh_machine *base, uint32_t n, struct gr_err *err)
+static enum gr_status advance(struct machine *m, uint32_t n, struct gr_err *err)
 {
-    struct machine *m = of(base);
     if (!m->started) {
         return gr_fail(err, GR_ERR_DEVICE, "no program was started");
     }
@@ -156,6 +155,18 @@ static enum gr_status run(struct gr_bh_machine *base, uint32_t n, struct gr_err 
     enum gr_status status = go(m, err);
     m->started = status == GR_OK;
     return status;
+}
+
+static enum gr_status run(struct gr_bh_machine *base, uint32_t n, struct gr_err *err)
+{
+    uint32_t done = 0;
+    for (int i = 0; base->beside && i < base->marks && base->mark[i].after < n; i++) {
+        GR_TRY(advance(of(base), base->mark[i].after - done, err));
+        done = base->mark[i].after;
+        while (base->beside(base->beside_user, done)) {
+        }
+    }
+    return advance(of(base), n - done, err);
 }
 
 static enum gr_status start(struct gr_bh_machine *base, struct gr_err *err)
