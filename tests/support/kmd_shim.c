@@ -9,13 +9,13 @@
  *     columns=12 channels=8          what works                    board=40          type in the serial number
  *     firmware=13040000 aiclk=1350   telemetry                     boot=5            status of the management firmware
  *     translated=1 table=1           0: no translation; no table   large=1           0: no 4 GiB windows
+ *     windows=201                    small ones that a file can have
  *     mute=T                         telemetry tag T is missing     gone=1            every read gives ones
  *     fail=N:E:K                     request number N fails with errno E from the K-th on; without K always. Counted from an open of
  *     open=E:K map=E:K               the process that has none open; the same for open and mmap
  *
- * Memory of the chip is a file NODE.mem beside the node, made at the first open, so that it lives as long as the folder: tests look into it after the
- * process has ended. A window is a mapping of the part it is aimed at. A rectangle's window is a scratch page: words that changed there are
- * copied to its tiles when any window is aimed, freed or closed. Locks are locks of the node's file. */
+ * Memory of the chip is a file NODE.mem beside the node, made at the first open, so that it lives as long as the folder: tests look into
+ * it after the process has ended. Windows are in kmd_shim_windows.c. Locks are locks of the node's file. */
 #undef _FILE_OFFSET_BITS /* both names of each function are defined below; with it they would be one */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,8 +25,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,49 +33,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/blackhole/kmd_uapi.h"
+#include "kmd_shim.h"
 
 #define NODE_DIR "/dev/tenstorrent"
-#define PAGE (UINT64_C(2) << 20) /* of the chip's address space: a small window */
-#define LARGE (UINT64_C(4) << 30)
-#define ARC_PAGES 0               /* pages of NODE.mem: scratch and registers, memory */
-#define ONES_PAGE 2               /* what is not there */
-#define TILE_PAGES 4              /* two a tile: L1, registers */
-#define DRAM_PAGES (LARGE / PAGE) /* the first channel begins at 4 GiB */
+#define ARC_PAGES 0  /* pages of NODE.mem: scratch and registers, memory */
+#define TILE_PAGES 4 /* two a tile: L1, registers */
 #define MEM_BYTES (LARGE * 9)
 #define REGISTERS UINT64_C(0xFFA00000)
 #define NOC_ID UINT64_C(0x112148) /* in the page of registers */
-#define SCRATCH_FILL 0xA5         /* a word of four of these counts as not written */
 
-enum {
-    FILES = 512,
-    WINDOWS = 16,
-    WINDOW_BASE = 1,
-    LARGE_BASE = 100,
-    TAGS = 12,
-    REQUESTS = 32,
-    X0 = 1,
-    Y0 = 2,
-    ROWS = 10,
-    COLUMNS = 14
-};
+enum { TAGS = 12, REQUESTS = 32 };
 
-struct window {
-    bool taken, large, multicast;
-    void *map;
-    uint32_t *scratch;
-    struct gr_kmd_aim_window at;
-};
-struct file {
-    char node[512];
-    int mem;
-    struct gr_kmd_on_close on_close;
-    struct window windows[WINDOWS];
-};
-
-static struct file *files[FILES]; /* by descriptor; copies share one */
+struct file *kmd_shim_files[FILES];
 static int n_files;
-static unsigned asked[REQUESTS], mapped, opened; /* how often, since no file was open */
+static unsigned asked[REQUESTS], opened, left; /* how often, since no file was open */
 
 static void *next(const char *name) { return dlsym(RTLD_NEXT, name); }
 
@@ -95,7 +64,7 @@ static int real_close(int fd)
     return fn(fd);
 }
 
-static void *real_mmap(void *at, size_t n, int prot, int flags, int fd, uint64_t off)
+void *kmd_shim_real_mmap(void *at, size_t n, int prot, int flags, int fd, uint64_t off)
 {
     void *(*fn)(void *, size_t, int, int, int, off64_t);
     *(void **)&fn = next("mmap64");
@@ -122,14 +91,13 @@ static bool word_of(const struct file *f, const char *name, char *out, size_t si
     return false;
 }
 
-static unsigned long number_of(const struct file *f, const char *name, int base, unsigned long otherwise)
+unsigned long kmd_shim_number(const struct file *f, const char *name, int base, unsigned long otherwise)
 {
     char v[64];
     return word_of(f, name, v, sizeof v) ? strtoul(v, NULL, base) : otherwise;
 }
 
-/* The errno E of a word E:K when this is the K-th time or a later one, else 0. */
-static int from_nth(const struct file *f, const char *name, unsigned nth)
+int kmd_shim_from_nth(const struct file *f, const char *name, unsigned nth)
 {
     char v[64];
     unsigned from = 0;
@@ -146,41 +114,38 @@ static void put32(const struct file *f, uint64_t at, uint32_t v)
     }
 }
 
-/* Page of NODE.mem behind an address of a tile. */
-static uint64_t page_of(uint32_t x, uint32_t y, uint64_t addr, const struct file *f)
+uint64_t kmd_shim_page(uint32_t x, uint32_t y, uint64_t addr, const struct file *f)
 {
     const uint32_t column = x < 8 ? x - X0 : x - X0 - 2;
-    if (number_of(f, "gone", 10, 0) != 0) {
+    if (kmd_shim_number(f, "gone", 10, 0) != 0) {
         return ONES_PAGE;
     }
     if (x == 8 && y == 0) {
         return addr == 0x80000000 ? ARC_PAGES : addr == 0x10000000 ? ARC_PAGES + 1 : ONES_PAGE;
     }
-    if (x >= X0 && x != 8 && x != 9 && column < number_of(f, "columns", 10, 12) && y >= Y0 && y < Y0 + ROWS) {
+    if (x >= X0 && x != 8 && x != 9 && column < kmd_shim_number(f, "columns", 10, 12) && y >= Y0 && y < Y0 + ROWS) {
         const uint64_t first = TILE_PAGES + 2 * (uint64_t)(column * ROWS + (y - Y0));
         return addr == 0 ? first : addr == REGISTERS ? first + 1 : ONES_PAGE;
     }
     return ONES_PAGE;
 }
 
-static uint64_t channel_of(uint32_t x, uint32_t y) { return (x == 18 ? 0 : 4) + (y - 12) / 3; }
-
 static void fill_telemetry(const struct file *f)
 {
     const uint64_t memory = (ARC_PAGES + 1) * PAGE, tags = 0x100, values = 0x200;
-    const unsigned long board = number_of(f, "board", 16, 0x40), mute = number_of(f, "mute", 10, 0);
+    const unsigned long board = kmd_shim_number(f, "board", 16, 0x40), mute = kmd_shim_number(f, "mute", 10, 0);
     const uint32_t list[TAGS][2] = {
         {1, (uint32_t)(board << 4)},
         {2, 0x00001234},
         {11, 45u << 16 | 0x8000},
-        {14, (uint32_t)number_of(f, "aiclk", 10, 1350)},
+        {14, (uint32_t)kmd_shim_number(f, "aiclk", 10, 1350)},
         {15, 960},
         {16, 800},
         {23, 16000},
-        {28, (uint32_t)number_of(f, "firmware", 16, 0x12070000)},
+        {28, (uint32_t)kmd_shim_number(f, "firmware", 16, 0x12070000)},
         {32, 77},
-        {34, (1u << number_of(f, "columns", 10, 12)) - 1},
-        {36, (1u << number_of(f, "channels", 10, 8)) - 1},
+        {34, (1u << kmd_shim_number(f, "columns", 10, 12)) - 1},
+        {36, (1u << kmd_shim_number(f, "channels", 10, 8)) - 1},
         {4000, 1}, /* one that readers do not know */
     };
     uint32_t n = 0;
@@ -193,10 +158,10 @@ static void fill_telemetry(const struct file *f)
     }
     put32(f, memory + tags, 1);
     put32(f, memory + tags + 4, n);
-    put32(f, 0x30408, (uint32_t)number_of(f, "boot", 10, 5));
+    put32(f, 0x30408, (uint32_t)kmd_shim_number(f, "boot", 10, 5));
     put32(f, 0x30430, 0x10000000 + (uint32_t)values);
-    put32(f, 0x30434, number_of(f, "table", 10, 1) != 0 ? 0x10000000 + (uint32_t)tags : 0);
-    put32(f, 0x50100, (uint32_t)number_of(f, "translated", 10, 1) << 14);
+    put32(f, 0x30434, kmd_shim_number(f, "table", 10, 1) != 0 ? 0x10000000 + (uint32_t)tags : 0);
+    put32(f, 0x50100, (uint32_t)kmd_shim_number(f, "translated", 10, 1) << 14);
 }
 
 /* The management firmware writes its table at every open; tiles keep what they hold. */
@@ -225,128 +190,6 @@ static bool open_chip(struct file *f)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- windows */
-
-static struct window *window_of(struct file *f, uint32_t id)
-{
-    const uint32_t i = id - (id >= LARGE_BASE ? LARGE_BASE : WINDOW_BASE);
-    return &f->windows[i < WINDOWS ? i : 0];
-}
-
-/* Words [i, end) of the scratch page to every tile of the rectangle. */
-static void spread_run(struct file *f, const struct window *w, const uint64_t *pages, int n, uint32_t i, uint32_t end)
-{
-    for (int p = 0; p < n; p++) {
-        const size_t bytes = 4 * (size_t)(end - i);
-        if (pwrite64(f->mem, w->scratch + i, bytes, (off64_t)(pages[p] * PAGE + 4 * (uint64_t)i)) != (ssize_t)bytes) {
-            perror("kmd_shim");
-        }
-    }
-}
-
-static void spread(struct file *f, struct window *w)
-{
-    uint64_t pages[COLUMNS * ROWS];
-    uint32_t untouched;
-    int n = 0;
-    if (!w->multicast) {
-        return;
-    }
-    memset(&untouched, SCRATCH_FILL, sizeof untouched);
-    for (uint32_t x = w->at.x0; x <= w->at.x1; x++) {
-        for (uint32_t y = w->at.y0; y <= w->at.y1; y++) {
-            const uint64_t page = page_of(x, y, w->at.addr, f);
-            if (page != ONES_PAGE && n < COLUMNS * ROWS) {
-                pages[n++] = page;
-            }
-        }
-    }
-    for (uint32_t i = 0, end; i < PAGE / 4; i = end + 1) {
-        for (end = i; end < PAGE / 4 && w->scratch[end] != untouched; end++) {
-        }
-        if (end > i) {
-            spread_run(f, w, pages, n, i, end);
-            memset(w->scratch + i, SCRATCH_FILL, 4 * (size_t)(end - i));
-        }
-    }
-}
-
-static void spread_all(struct file *f)
-{
-    for (uint32_t i = 0; i < WINDOWS; i++) {
-        if (f->windows[i].taken && f->windows[i].map != NULL) {
-            spread(f, &f->windows[i]);
-        }
-    }
-}
-
-static int aim(struct file *f, const struct gr_kmd_aim_window *a)
-{
-    const bool large = a->id >= LARGE_BASE;
-    struct window *w = window_of(f, a->id);
-    const uint64_t bytes = large ? LARGE : PAGE;
-    if (!w->taken || w->map == NULL || a->addr % bytes != 0 || a->zero != 0) {
-        errno = EINVAL;
-        return -1;
-    }
-    spread_all(f);
-    w->multicast = false;
-    w->at = *a;
-    uint64_t off;
-    const bool dram = a->x1 == 17 || a->x1 == 18;
-    if (a->multicast) {
-        w->scratch = real_mmap(w->map, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-        if (w->scratch == MAP_FAILED) {
-            return -1;
-        }
-        memset(w->scratch, SCRATCH_FILL, PAGE);
-        w->multicast = true;
-        return 0;
-    }
-    if (dram && number_of(f, "gone", 10, 0) == 0) {
-        off = DRAM_PAGES * PAGE + channel_of(a->x1, a->y1) * LARGE + a->addr;
-    } else {
-        off = page_of(a->x1, a->y1, a->addr, f) * PAGE;
-    }
-    return real_mmap(w->map, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, f->mem, off) ==
-                   MAP_FAILED
-               ? -1
-               : 0;
-}
-
-static int allocate(struct file *f, struct gr_kmd_allocate_window *a)
-{
-    const bool large = a->bytes == LARGE;
-    if ((!large && a->bytes != PAGE) || a->zero != 0 || (large && number_of(f, "large", 10, 1) == 0)) {
-        errno = EINVAL;
-        return -1;
-    }
-    for (uint32_t i = 0; i < WINDOWS; i++) {
-        if (!f->windows[i].taken) {
-            f->windows[i] = (struct window){.taken = true, .large = large};
-            a->id = i + (large ? LARGE_BASE : WINDOW_BASE);
-            a->offset_uncached = (uint64_t)(i + 1) << 40;
-            a->offset_combining = (uint64_t)(i + 1) << 40 | 1u << 20;
-            return 0;
-        }
-    }
-    errno = ENOMEM;
-    return -1;
-}
-
-static void *map_window(struct file *f, uint64_t off)
-{
-    struct window *w = &f->windows[(off >> 40) - 1];
-    const int why = from_nth(f, "map", ++mapped);
-    if (why != 0) {
-        errno = why;
-        return MAP_FAILED;
-    }
-    w->map = real_mmap(NULL, w->large ? LARGE : PAGE, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return w->map;
-}
-
 /* ------------------------------------------------------------------------------------------------------------- requests */
 
 static int lock_node(int fd, struct gr_kmd_lock *l)
@@ -368,7 +211,7 @@ static int driver_info(const struct file *f, struct gr_kmd_driver_info *d)
         sscanf(v, "%u.%u.%u", &major, &minor, &patch);
     }
     *d = (struct gr_kmd_driver_info){.bytes = 12,
-                                     .interface = (uint32_t)number_of(f, "interface", 10, 2),
+                                     .interface = (uint32_t)kmd_shim_number(f, "interface", 10, 2),
                                      .major = (uint8_t)major,
                                      .minor = (uint8_t)minor,
                                      .patch = (uint8_t)patch};
@@ -396,20 +239,22 @@ static int serve(struct file *f, int fd, unsigned long request, void *arg)
     }
     switch (request) {
     case GR_KMD_DEVICE_INFO:
-        *(struct gr_kmd_device_info *)arg = (struct gr_kmd_device_info){
-            .bytes = 20, .vendor = 0x1E52, .device = (uint16_t)number_of(f, "pci", 16, 0xB140), .bus_dev_fn = 0xC100};
+        *(struct gr_kmd_device_info *)arg =
+            (struct gr_kmd_device_info){.bytes = 20,
+                                        .vendor = 0x1E52,
+                                        .device = (uint16_t)kmd_shim_number(f, "pci", 16, 0xB140),
+                                        .bus_dev_fn = 0xC100};
         return 0;
     case GR_KMD_DRIVER_INFO:
         return driver_info(f, arg);
     case GR_KMD_LOCK:
         return lock_node(fd, arg);
     case GR_KMD_ALLOCATE_WINDOW:
-        return allocate(f, arg);
+        return kmd_shim_allocate(f, arg);
     case GR_KMD_FREE_WINDOW:
-        *window_of(f, *(uint32_t *)arg) = (struct window){0}; /* unmapped by its owner, which has spread it */
-        return 0;
+        return kmd_shim_free(f, *(const uint32_t *)arg);
     case GR_KMD_AIM_WINDOW:
-        return aim(f, arg);
+        return kmd_shim_aim(f, arg);
     case GR_KMD_ON_CLOSE:
         f->on_close = *(struct gr_kmd_on_close *)arg;
         return 0;
@@ -424,14 +269,21 @@ static int serve(struct file *f, int fd, unsigned long request, void *arg)
     }
 }
 
+unsigned kmd_shim_asked(unsigned long request) { return asked[_IOC_NR(request) % REQUESTS]; }
+
+unsigned kmd_shim_left(void) { return left; }
+
 /* What the driver does when the last copy of a file goes. */
 static void end_file(struct file *f)
 {
-    spread_all(f);
+    kmd_shim_arrive(f);
     const struct gr_kmd_on_close *a = &f->on_close;
     if (a->enabled) {
-        const uint64_t page = page_of(a->x, a->y, a->addr - a->addr % PAGE, f);
+        const uint64_t page = kmd_shim_page(a->x, a->y, a->addr - a->addr % PAGE, f);
         put32(f, page * PAGE + a->addr % PAGE, (uint32_t)a->data);
+    }
+    for (int i = 0; i < WINDOWS; i++) {
+        left += f->windows[i].taken;
     }
     real_close(f->mem);
     free(f);
@@ -442,14 +294,14 @@ static void end_file(struct file *f)
 __attribute__((destructor)) static void end_all(void)
 {
     for (int fd = 0; fd < FILES; fd++) {
-        if (files[fd] != NULL) {
-            spread_all(files[fd]);
+        if (kmd_shim_files[fd] != NULL) {
+            kmd_shim_arrive(kmd_shim_files[fd]);
         }
     }
     for (int fd = 0; fd < FILES; fd++) {
-        struct file *f = files[fd];
+        struct file *f = kmd_shim_files[fd];
         for (int i = fd; f != NULL && i < FILES; i++) {
-            files[i] = files[i] == f ? NULL : files[i];
+            kmd_shim_files[i] = kmd_shim_files[i] == f ? NULL : kmd_shim_files[i];
         }
         if (f != NULL) {
             end_file(f);
@@ -489,16 +341,17 @@ static int open_any(const char *path, int flags, mode_t mode)
     snprintf(f->node, sizeof f->node, "%s", real);
     if (n_files == 0) {
         memset(asked, 0, sizeof asked);
-        mapped = opened = 0;
+        opened = left = 0;
+        kmd_shim_first_file();
     }
-    const int why = from_nth(f, "open", ++opened);
+    const int why = kmd_shim_from_nth(f, "open", ++opened);
     if (why != 0 || !open_chip(f)) {
         real_close(fd);
         free(f);
         errno = why != 0 ? why : EIO;
         return -1;
     }
-    files[fd] = f;
+    kmd_shim_files[fd] = f;
     n_files++;
     return fd;
 }
@@ -521,8 +374,8 @@ int ioctl(int fd, unsigned long request, ...)
     va_start(ap, request);
     void *arg = va_arg(ap, void *);
     va_end(ap);
-    if (fd >= 0 && fd < FILES && files[fd] != NULL) {
-        return serve(files[fd], fd, request, arg);
+    if (fd >= 0 && fd < FILES && kmd_shim_files[fd] != NULL) {
+        return serve(kmd_shim_files[fd], fd, request, arg);
     }
     int (*fn)(int, unsigned long, ...);
     *(void **)&fn = next("ioctl");
@@ -539,19 +392,19 @@ int fcntl(int fd, int cmd, ...)
     *(void **)&fn = next("fcntl64");
     const int r = fn(fd, cmd, arg);
     if ((cmd == F_DUPFD_CLOEXEC || cmd == F_DUPFD) && fd >= 0 && fd < FILES && r >= 0 && r < FILES) {
-        files[r] = files[fd];
+        kmd_shim_files[r] = kmd_shim_files[fd];
     }
     return r;
 }
 
 int close(int fd)
 {
-    struct file *f = fd >= 0 && fd < FILES ? files[fd] : NULL;
+    struct file *f = fd >= 0 && fd < FILES ? kmd_shim_files[fd] : NULL;
     if (f != NULL) {
         bool shared = false;
-        files[fd] = NULL;
+        kmd_shim_files[fd] = NULL;
         for (int i = 0; i < FILES; i++) {
-            shared = shared || files[i] == f;
+            shared = shared || kmd_shim_files[i] == f;
         }
         if (!shared) {
             end_file(f);
@@ -562,22 +415,14 @@ int close(int fd)
 
 void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t off)
 {
-    return fd >= 0 && fd < FILES && files[fd] != NULL ? map_window(files[fd], (uint64_t)off)
-                                                      : real_mmap(at, n, prot, flags, fd, (uint64_t)off);
+    return fd >= 0 && fd < FILES && kmd_shim_files[fd] != NULL
+               ? kmd_shim_map(kmd_shim_files[fd], (uint64_t)off)
+               : kmd_shim_real_mmap(at, n, prot, flags, fd, (uint64_t)off);
 }
 
-/* What was stored arrives before a window goes, also when the request to free it fails. */
 int munmap(void *at, size_t n)
 {
-    for (int fd = 0; at != NULL && fd < FILES; fd++) {
-        for (int i = 0; files[fd] != NULL && i < WINDOWS; i++) {
-            struct window *w = &files[fd]->windows[i];
-            if (w->map == at) {
-                spread(files[fd], w);
-                w->map = NULL;
-            }
-        }
-    }
+    kmd_shim_unmap(at);
     int (*fn)(void *, size_t);
     *(void **)&fn = next("munmap");
     return fn(at, n);

@@ -4,7 +4,11 @@
  *
  * One process of this program holds a card at a time: lock 63 of the driver, which works across containers. For every tile there is a file
  * of its own besides the one in use, whose closing makes the driver put the tile in reset: so a process that is killed leaves no core running. What
- * other software does with the card at the same time is not seen. */
+ * other software does with the card at the same time is not seen.
+ *
+ * Aiming a window is a request to the driver, so bulk data has a window for each tile that is aimed once, as long as the driver has
+ * enough. */
+#include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -30,12 +34,16 @@ enum { IDLE_MHZ = 800, CLOCK_WAIT_MS = 300, CLOCK_POLL_MS = 10 }; /* AICLK_IDLE_
 enum { BULK_BYTES = 64 };                                         /* a line: what stores gather to */
 enum { SLEEP_CLOCKS = 512, SLEEP_NS = 5000 };
 enum { TILES_MAX = GR_CHIP_ROWS * GR_CHIP_COLUMNS_MAX };
+/* Flags and registers; bulk data to one tile, to a rectangle; anything to DRAM. */
+enum sent { WORDS = 1, TO_ONE = 2, TO_MANY = 4, TO_DRAM = 8 };
 
 struct kmd_chip {
     struct gr_chip base;
     int fd;
     struct gr_kmd_window tile, bulk, dram; /* 2 MiB, uncached and with stores that combine; 4 GiB, the same */
-    bool on_the_way;                       /* bulk or DRAM was written, and nothing read since */
+    struct gr_kmd_window own[TILES_MAX];   /* as bulk, each of one tile from its first bulk data to the end */
+    bool no_more;                          /* the driver refused one of those: bulk takes the place of the rest */
+    unsigned on_the_way;                   /* enum sent: what was written and nothing read since */
     int on_close[TILES_MAX], n_on_close;
 };
 
@@ -222,6 +230,9 @@ static void arm_resets(struct kmd_chip *c)
     }
     (void)close(c->fd);
     c->fd = c->tile.fd = c->bulk.fd = c->dram.fd = last;
+    for (int i = 0; i < TILES_MAX; i++) {
+        c->own[i].fd = last;
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ access */
@@ -252,26 +263,52 @@ static bool is_bulk(uint64_t addr, size_t bytes)
     return is_l1(addr) && bytes >= BULK_BYTES && addr % 4 == 0 && bytes % 4 == 0;
 }
 
-/* Whatever was written is where it belongs before a flag or a register says so: writes through different windows may overtake each other on the NoC,
- * a read comes back after all writes before it (tt-isa-documentation, PCI Express tile, ordering modes). */
-static enum gr_status settle(struct kmd_chip *c, struct gr_err *err)
+/* Bulk data of one tile: its own window, whose 2 MiB reach all of L1, or when the driver has no more the one for all. A tile keeps its
+ * window until the end, and the driver is not asked again. */
+static struct gr_kmd_window *window_of(struct kmd_chip *c, int x, int y)
 {
-    if (!c->on_the_way) {
+    const int column = x < GR_CHIP_GAP0 ? x - GR_CHIP_X0 : x - GR_CHIP_X0 - 2;
+    const int n = column * GR_CHIP_ROWS + y - GR_CHIP_Y0;
+    assert(x >= GR_CHIP_X0 && y >= GR_CHIP_Y0 && y < GR_CHIP_Y0 + GR_CHIP_ROWS && n < TILES_MAX); /* chip.c looked */
+    struct gr_kmd_window *w = &c->own[n];
+    if (w->map == NULL && !c->no_more) {
+        struct gr_err ignored; /* a card that is gone is found by who uses the other window */
+        c->no_more = gr_kmd_window_open(w, c->fd, c->base.id.node, GR_KMD_WINDOW_SMALL, true, &ignored) != GR_OK;
+    }
+    return w->map != NULL ? w : &c->bulk;
+}
+
+/* Whatever was written is where it belongs before what comes next says so, or is written over it: writes through different windows may
+ * overtake each other on the NoC, a read comes back after all writes before it (tt-isa-documentation, PCI Express tile, ordering modes).
+ *
+ * One read does for any number of windows, and through any of them: the PCI Express tile keeps it back until every write before it was
+ * acknowledged by its tile, but for writes through windows for posted writes, and none here is one. That the writes came to the PCI
+ * Express tile before the read is the fence's work (kmd_window.c): it follows each piece of bulk data and empties what the CPU gathered
+ * for any window. */
+static enum gr_status settle(struct kmd_chip *c, unsigned before, struct gr_err *err)
+{
+    if ((c->on_the_way & before) == 0) {
         return GR_OK;
     }
-    c->on_the_way = false;
+    c->on_the_way = 0;
     return check_alive(c, GR_CHIP_X0, GR_CHIP_Y0, TENSIX_NOC_ID, err);
 }
 
+/* Flags and registers wait for all bulk data. Bulk data waits for what took another window and may be for the same place: a core that is
+ * put in reset must not meet its next program, a tile's data must not be lost under a rectangle's. DRAM is another place. What goes to one
+ * tile alone always takes the same window, whose order is strict, and no other tile's does: these windows do not wait for each other. */
 static enum gr_status write_tiles(struct kmd_chip *c, struct gr_chip_rect r, bool multicast, uint64_t addr,
                                   const void *src, size_t bytes, struct gr_err *err)
 {
-    if (is_bulk(addr, bytes)) {
-        c->on_the_way = true;
-        return gr_kmd_window_write(&c->bulk, r, multicast, true, addr, src, bytes, err);
+    if (!is_bulk(addr, bytes)) {
+        GR_TRY(settle(c, TO_ONE | TO_MANY | TO_DRAM, err));
+        c->on_the_way |= WORDS;
+        return gr_kmd_window_write(&c->tile, r, multicast, is_l1(addr), addr, src, bytes, err);
     }
-    GR_TRY(settle(c, err));
-    return gr_kmd_window_write(&c->tile, r, multicast, is_l1(addr), addr, src, bytes, err);
+    GR_TRY(settle(c, WORDS | (multicast ? TO_ONE : TO_MANY), err));
+    c->on_the_way |= multicast ? TO_MANY : TO_ONE;
+    struct gr_kmd_window *w = multicast ? &c->bulk : window_of(c, r.x1, r.y1);
+    return gr_kmd_window_write(w, r, multicast, true, addr, src, bytes, err);
 }
 
 static enum gr_status kmd_write(struct gr_chip *chip, int x, int y, uint64_t addr, const void *src, size_t bytes,
@@ -292,8 +329,11 @@ static enum gr_status kmd_read(struct gr_chip *chip, int x, int y, uint64_t addr
 {
     struct kmd_chip *c = (struct kmd_chip *)chip;
     const bool arc = x == GR_ARC_X && y == GR_ARC_Y;
-    struct gr_kmd_window *w = !arc && is_bulk(addr, bytes) ? &c->bulk : &c->tile;
-    GR_TRY(gr_kmd_window_read(w, x, y, w == &c->bulk, addr, dst, bytes, err));
+    struct gr_kmd_window *w = !arc && is_bulk(addr, bytes) ? window_of(c, x, y) : &c->tile;
+    GR_TRY(gr_kmd_window_read(w, x, y, w != &c->tile, addr, dst, bytes, err));
+    if (w == &c->tile) {
+        c->on_the_way = 0; /* as in settle */
+    }
     return all_ones(dst, bytes) ? check_alive(c, x, y, arc ? ARC_BOOT_STATUS : TENSIX_NOC_ID, err) : GR_OK;
 }
 
@@ -302,7 +342,7 @@ static enum gr_status kmd_dram_write(struct gr_chip *chip, int x, int y, uint64_
 {
     struct kmd_chip *c = (struct kmd_chip *)chip;
     const struct gr_chip_rect r = {.x1 = (uint8_t)x, .y1 = (uint8_t)y};
-    c->on_the_way = true;
+    c->on_the_way |= TO_DRAM;
     return gr_kmd_window_write(&c->dram, r, false, true, addr, src, bytes, err);
 }
 
@@ -327,6 +367,9 @@ static void kmd_run(struct gr_chip *chip, uint32_t clocks)
 static void kmd_close(struct gr_chip *chip)
 {
     struct kmd_chip *c = (struct kmd_chip *)chip;
+    for (int i = 0; i < TILES_MAX; i++) {
+        gr_kmd_window_close(&c->own[i]);
+    }
     gr_kmd_window_close(&c->dram);
     gr_kmd_window_close(&c->bulk);
     gr_kmd_window_close(&c->tile);

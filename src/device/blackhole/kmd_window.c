@@ -10,21 +10,24 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-enum { OPEN_MAX = 16, LINE = 64 };
+/* Two cards with a window for each tile and a few more. */
+enum { OPEN_MAX = 2 * (GR_CHIP_ROWS * GR_CHIP_COLUMNS_MAX + 4), LINE = 64 };
 
 /* Windows that are open: a signal handler reads it. */
 static _Atomic(uintptr_t) open_from[OPEN_MAX];
 static _Atomic(uintptr_t) open_bytes[OPEN_MAX];
 
-static void note_open(const struct gr_kmd_window *w)
+/* false: no room. A window that the handler did not know would pass for a damaged file. */
+static bool note_open(const struct gr_kmd_window *w)
 {
     for (int i = 0; i < OPEN_MAX; i++) {
         uintptr_t none = 0;
         if (atomic_compare_exchange_strong(&open_from[i], &none, (uintptr_t)w->map)) {
             atomic_store(&open_bytes[i], (uintptr_t)w->bytes);
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 static void forget_open(const struct gr_kmd_window *w)
@@ -47,7 +50,8 @@ bool gr_kmd_window_has(const void *addr)
     return false;
 }
 
-/* Stores that gather leave now; loads that may overlap do not run ahead of what was read before. */
+/* Stores that gather leave now; loads that may overlap do not run ahead of what was read before. The buffers are the CPU's, not a
+ * window's: it is so for all windows at once. */
 static void fence(void)
 {
 #if defined(__x86_64__)
@@ -83,7 +87,10 @@ enum gr_status gr_kmd_window_open(struct gr_kmd_window *w, int fd, const char *n
         return gr_fail(err, GR_ERR_DEVICE, "%s: mapping a window of %u MiB: %s", node, mib, strerror(why));
     }
     w->map = map;
-    note_open(w);
+    if (!note_open(w)) {
+        gr_kmd_window_close(w);
+        return gr_fail(err, GR_ERR_DEVICE, "%s: more than %d windows in one process", node, OPEN_MAX);
+    }
     return GR_OK;
 }
 
