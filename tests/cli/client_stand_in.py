@@ -140,6 +140,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 noise = request["noise"]
                 assert len(noise) == HORIZON and all(len(row) == WIDTH for row in noise) and abs(noise[0][0] - NOISE_42) < 1e-3, noise[0][:4]
             time.sleep(s.delay_s)
+            if number > 1:
+                s.barrier.wait()
             shift = s.wrong + (s.unsteady * number if "noise" not in request else 0.0) + (s.wrong_noise if "noise" in request else 0.0)
             out = reply(request, shift)
             if s.scramble:
@@ -163,14 +165,15 @@ class UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 
 class StandIn:
-    """Faults: starting_s, busy (numbers of the posts to answer 503), refuse, broken, delay_s, wrong, unsteady, wrong_noise, scramble, key,
+    """Faults: starting_s, busy (numbers of the posts to answer 503), refuse, broken, delay_s, together (answers so many posts at a time, after the first), wrong, unsteady, wrong_noise, scramble, key,
     redirect, health, demo."""
 
-    def __init__(self, unix=None, tls=None, starting_s=0.0, busy=(), refuse=False, broken=None, delay_s=0.0, wrong=0.0, unsteady=0.0,
+    def __init__(self, unix=None, tls=None, starting_s=0.0, busy=(), refuse=False, broken=None, delay_s=0.0, together=1, wrong=0.0, unsteady=0.0,
                  wrong_noise=0.0, scramble=False, key=None, redirect=None, health=None, demo_text=None):
         self.busy, self.refuse, self.broken, self.delay_s = set(busy), refuse, broken, delay_s
         self.wrong, self.unsteady, self.wrong_noise, self.scramble = wrong, unsteady, wrong_noise, scramble
         self.key, self.redirect, self.health, self.demo = key, redirect, health, demo_text
+        self.barrier = threading.Barrier(together, timeout=60)
         self.ready_at = time.monotonic() + starting_s
         self.lock, self.seen, self.posts, self.connections = threading.Lock(), [], 0, 0
         if unix:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the command-line tests share: marking tests, small checks, running them with TAP lines and "N passed, N failed" at the end."""
+import os
 import sys
+import time
 
 TESTS = []
 
@@ -35,6 +37,18 @@ def fails(run, code, *parts, start="gr00t: "):
     assert lines and lines[-1].startswith(start), f"no error line: {run.err!r}"
     contains(lines[-1], *parts)
     return run
+
+
+def after_cpu_s(process, seconds):
+    """Waits until a program has computed for so long; how long that takes depends on what else runs. False: it ended before."""
+    ticks = seconds * os.sysconf("SC_CLK_TCK")
+    while process.poll() is None:
+        with open(f"/proc/{process.pid}/stat", encoding="ascii") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        if int(fields[11]) + int(fields[12]) >= ticks:
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def run_tests():

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What clients do to a server: odd heads, lying lengths, resets, slow and silent sockets, vanished callers, full queues.
 
-Times are asserted at ten times their figure. In and out as serving.py says.
+What must not take long is asked for what makes it long, or for CPU time: the time on the wall depends on what else runs. In and out as serving.py
+says.
 """
 import gzip
 import json
@@ -11,13 +12,14 @@ import re
 import resource
 import select
 import socket
-import statistics
+import sys
 import time
 
 import serving as s
-from serving import base, data, http, shared, test
+from serving import base, data, http, shared, test, wait_for
 
-s.Shared.args = ("--threads", 1)
+# No limit of time closes a connection while a test waits for the server to do so.
+s.Shared.args = ("--threads", 1, "--head-s", 3600, "--body-s", 3600, "--idle-s", 3600)
 GET_ROUTES = ("/health", "/ready", "/info", "/demo", "/v1/models", "/metrics", "/openapi.json")
 
 
@@ -37,19 +39,16 @@ def expect():
     blob = data("http", "expect_100.raw")
     head, _, rest = blob.partition(b"\r\n\r\n")
     with shared().connect() as sock:
-        t0 = time.monotonic()
         sock.sendall(head + b"\r\n\r\n")
-        interim = s.receive(sock, head, 5, until=lambda got: b"\r\n\r\n" in got)
-        ms = interim.first_ms
-        assert interim.got.startswith(b"HTTP/1.1 100"), f"no interim reply: {interim}"
-        assert ms < 100 * s.SLACK, f"interim reply after {ms:.0f} ms, ten times the figure is 100 (start {t0})"
+        interim = s.receive(sock, head, s.HANG_S * s.SLACK, until=lambda got: b"\r\n\r\n" in got)
+        assert interim.got.startswith(b"HTTP/1.1 100"), f"no interim reply before the body: {interim}"
         sock.sendall(rest)
-        final = s.receive(sock, blob, 30 * s.SLACK)
+        final = s.receive(sock, blob, s.HANG_S * s.SLACK)
     assert final.one().actions() == s.base_actions()
     # a refusal needs no body
-    r = shared().raw(http("POST", "/nope", headers={"Expect": "100-continue", "Content-Length": "5"}), wait=5).one()
+    r = shared().raw(http("POST", "/nope", headers={"Expect": "100-continue", "Content-Length": "5"})).one()
     r.error(404)
-    big = shared().raw(http("POST", "/predict", headers={"Expect": "100-continue", "Content-Length": "999999999", "Content-Type": "application/json"}), wait=5)
+    big = shared().raw(http("POST", "/predict", headers={"Expect": "100-continue", "Content-Length": "999999999", "Content-Type": "application/json"}))
     assert not big.got.startswith(b"HTTP/1.1 100") and big.ended == "closed", f"the body was asked for: {big}"
     big.one().error(413)
 
@@ -62,7 +61,7 @@ def chunked():
     small = b"".join(b"%x;ext=1\r\n%s\r\n" % (len(doc[i:i + 7]), doc[i:i + 7]) for i in range(0, len(doc), 7)) + b"0\r\nTrailer: x\r\n\r\n"
     assert shared().raw(head + small).one().actions() == s.base_actions()
     for bad in (b"zz\r\nabc\r\n0\r\n\r\n", b"-1\r\n\r\n", b"5\r\nabcdefghij\r\n0\r\n\r\n", b"ffffffffffffffffff\r\nx"):
-        r = shared().raw(head + bad, wait=40)
+        r = shared().raw(head + bad)
         assert r.ended in ("closed", "reset"), f"a broken chunk keeps the connection: {r}"
         for reply in r.replies():
             assert 400 <= reply.status < 500, str(r)
@@ -71,7 +70,7 @@ def chunked():
 @test("HT-05", "two lengths, or length and chunked, are refused and nothing after them is read")
 def smuggling():
     for name in ("cl_and_te.raw", "two_content_lengths.raw", "negative_content_length.raw"):
-        r = raw_file(name, wait=5)
+        r = raw_file(name)
         assert r.ended in ("closed", "reset"), f"{name}: the connection stays open: {r}"
         assert r.one().status == 400, f"{name}: {r}"
         assert b"GR00T" not in r.got, f"{name}: a second request was answered: {r}"
@@ -79,7 +78,7 @@ def smuggling():
     for lines in ("Content-Length: 2\r\nContent-Length: 2", "Content-Length: 2, 2", "Content-Length: 2, 0", "Content-Length: +2", "Content-Length: 0x2", "Content-Length: 2 2",
                   "Content-Length: ", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "Transfer-Encoding: gzip, chunked", "Transfer-Encoding: xchunked",
                   "Transfer-Encoding: chunked\r\nContent-Length: 2", "Content-Length: 18446744073709551618", "Content-Length : 2", "Transfer-Encoding : chunked"):
-        r = shared().raw(f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{lines}\r\n\r\n".encode() + tail, wait=40)
+        r = shared().raw(f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{lines}\r\n\r\n".encode() + tail)
         replies = r.replies()
         assert len(replies) <= 1 and b'"served"' not in r.got, f"{lines!r}: a second request was answered: {r}"
         assert r.ended in ("closed", "reset"), f"{lines!r}: the connection stays open: {r}"
@@ -89,24 +88,24 @@ def smuggling():
 @test("HT-06", "huge, missing and odd lengths")
 def lengths():
     before = shared().memory_kb("VmHWM")
-    r = raw_file("content_length_1e12.raw", wait=5)
+    r = raw_file("content_length_1e12.raw")
     r.one().error(413)
-    assert r.ended in ("closed", "reset") and r.ms < 1000 * s.SLACK, str(r)
+    assert r.ended in ("closed", "reset"), str(r)
     assert shared().memory_kb("VmHWM") - before < 8 * 1024 or s.SANITIZED, "memory was taken for an announced body"
-    r = raw_file("no_length.raw", wait=5)
+    r = raw_file("no_length.raw")
     r.one().error((411, 400, 422))
     big = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Big: " + b"a" * 100000 + b"\r\nConnection: close\r\n\r\n"
-    r = shared().raw(big, wait=5)
+    r = shared().raw(big)
     assert r.got == b"" and r.ended == "reset" or r.replies()[0].status == 431, str(r)
     for n in (15000, 17000, 40000):
-        r = shared().raw(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Big: " + b"a" * n + b"\r\nConnection: close\r\n\r\n", wait=5)
+        r = shared().raw(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Big: " + b"a" * n + b"\r\nConnection: close\r\n\r\n")
         assert r.replies()[0].status == (200 if n < 16000 else 431), f"a header section of {n}: {r}"
-    r = shared().raw(b"GET /" + b"a" * 20000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", wait=5)
+    r = shared().raw(b"GET /" + b"a" * 20000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
     assert r.replies()[0].status in (414, 431), str(r)
-    r = shared().raw(b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(5000)) + b"\r\n", wait=5)
+    r = shared().raw(b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(5000)) + b"\r\n")
     assert r.replies()[0].status in (413, 431), str(r)
     limit = 96 << 20
-    shared().raw(http("POST", "/predict", headers={"Content-Length": str(limit + 1), "Content-Type": "application/json"}), wait=5).one().error(413)
+    shared().raw(http("POST", "/predict", headers={"Content-Length": str(limit + 1), "Content-Type": "application/json"})).one().error(413)
 
 
 @test("HT-07 HT-14", "HEAD works on every GET route, without a body")
@@ -131,7 +130,7 @@ def methods():
     r = raw_file("post_health_liveness.raw").one().error(405)
     assert "GET" in r.headers["allow"] and "HEAD" in r.headers["allow"], str(r)
     for method in ("PUT", "DELETE", "PATCH", "TRACE", "CONNECT", "BREW", "get", "PROPFIND"):
-        r = shared().request(method, "/health", timeout=5)
+        r = shared().request(method, "/health")
         assert r.status in (405, 400, 501), f"{method}: {r}"
     shared().request("HEAD", "/predict").is_(405)
     for path in ("/", "/nope", "/predict/", "/health/x", "/v1/chat/completions", "//health", "/%00", "/%ff%fe", "/..%2f..%2fetc/passwd", "/%1b%5b31m", "/" + "a" * 3000,
@@ -190,11 +189,11 @@ def compressed():
 
 @test("", "HTTP/1.0, Connection: close, missing Host and nonsense lines")
 def versions():
-    r = shared().raw(b"GET /health HTTP/1.0\r\n\r\n", wait=5)
+    r = shared().raw(b"GET /health HTTP/1.0\r\n\r\n")
     assert r.ended == "closed" and r.one().is_(200), str(r)
     r = shared().raw(b"POST /predict HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body()) + body())
     assert r.ended == "closed" and r.one().actions() == s.base_actions(), str(r)
-    r = shared().raw(http("GET", "/health", headers={"Connection": "close"}), wait=5)
+    r = shared().raw(http("GET", "/health", headers={"Connection": "close"}))
     assert r.ended == "closed" and "close" in r.one().headers["connection"].lower(), str(r)
     for blob in (b"GET /health HTTP/1.1\r\n\r\n", b"GET /health HTTP/2.0\r\nHost: x\r\n\r\n", b"GET /health HTTP/9.9\r\nHost: x\r\n\r\n", b"GET /health\r\n\r\n", b"\r\n\r\n\r\n\r\n",
                  b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET  /health  HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -209,18 +208,16 @@ def versions():
 
 @test("HT-09", "keep-alive is not slower than new connections, replies are one write")
 def keep_alive():
-    times = []
     with shared().connect() as sock:
-        blob = http("GET", "/health")
         for _ in range(100):
-            t0 = time.monotonic()
-            sock.sendall(blob)
+            sock.sendall(http("GET", "/health"))
             got = sock.recv(65536)
             while b"\r\n\r\n" not in got or not got.rstrip().endswith(b"}"):
                 got += sock.recv(65536)
-            times.append((time.monotonic() - t0) * 1e3)
             assert got.startswith(b"HTTP/1.1 200"), s.show(got)
-    assert statistics.median(times) < 10 * s.SLACK, f"median {statistics.median(times):.2f} ms, ten times the figure is 10"
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    if len(info) >= 156:  # tcpi_data_segs_in; of a reply in two pieces the second would wait for a delayed acknowledgement
+        assert int.from_bytes(info[152:156], sys.byteorder) == 100, f"{int.from_bytes(info[152:156], sys.byteorder)} segments for 100 replies"
 
 
 @test("HT-09", "pipelined requests are answered in order")
@@ -230,11 +227,11 @@ def pipelined():
     assert [x.status for x in replies] == [200] * 3, str(r)
     assert "status" in replies[0].json() and "inputs" in replies[1].json() and "status" in replies[2].json(), str(r)
     blob = b"".join(http("POST", "/predict", json.dumps(base(seed=i)).encode()) for i in range(4)) + http("GET", "/health", headers={"Connection": "close"})
-    r = shared().raw(blob, wait=60)
+    r = shared().raw(blob)
     replies = r.replies()
     assert [x.json().get("seed") for x in replies] == [0, 1, 2, 3, None], str(r)
     mixed = http("POST", "/predict", b"{") + http("GET", "/nope") + http("POST", "/predict", body()) + http("GET", "/health", headers={"Connection": "close"})
-    assert [x.status for x in shared().raw(mixed, wait=60).replies()] == [422, 404, 200, 200]
+    assert [x.status for x in shared().raw(mixed).replies()] == [422, 404, 200, 200]
 
 
 # ---- slow, silent and vanishing clients ----
@@ -250,12 +247,13 @@ def idle():
             sock.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Le")
         for sock in slow[32:]:
             sock.sendall(http("POST", "/predict", body())[:300])
-        times = []
-        for k in range(20):
+        cpu = shared().cpu_s()
+        for k in range(20):  # who waited for one of them would wait for good
             for sock in slow:
                 sock.sendall(b"n" if k == 0 and sock in slow[:32] else b" " if sock in slow[32:] else b"g")
-            times.append(shared().get("/health").is_(200).ms)
-        assert sorted(times)[10] < 50 * s.SLACK and max(times) < 500 * s.SLACK, f"health took {sorted(times)[10]:.1f} ms, at most {max(times):.1f}"
+            shared().get("/health").is_(200)
+        cpu = (shared().cpu_s() - cpu) / 20
+        assert cpu < 0.05 * s.SLACK, f"a look at health and a byte from each cost {cpu * 1e3:.0f} ms of CPU, ten times the figure is 50"
         assert shared().file("json", "base.json").actions() == s.base_actions()
     finally:
         for sock in quiet + slow:
@@ -271,17 +269,28 @@ def limits():
     with s.serve(flags["head"], 1, flags["body"], 1, flags["idle"], 1) as server:
         for name, blob in (("idle from the start", b""), ("half a head", b"GET /health HTTP/1.1\r\nHo"), ("half a body", http("POST", "/predict", body())[:500]),
                            ("idle after a request", http("GET", "/health"))):
-            r = server.raw(blob, wait=12)
-            assert r.ended in ("closed", "reset") and r.ms < 6000 * s.SLACK, f"{name}: {r}"
+            best = s.best_of(5, 6 * s.SLACK, lambda name=name, blob=blob: kept_s(server, name, blob))
+            assert best < 6 * s.SLACK, f"{name}: the connection lives for {best:.1f} s"
         # a trickle does not extend the limits
         for blob in (b"GET /health HTTP/1.1\r\nX: ", http("POST", "/predict", body())[:500]):
-            with server.connect() as sock:
-                sock.sendall(blob)
-                t0, over = time.monotonic(), False
-                while time.monotonic() - t0 < 8 * s.SLACK and not over:
-                    over = not s.send(sock, b"a") or select.select([sock], [], [], 0.2)[0] and not sock_alive(sock)
-                assert over, f"one byte each 0.2 s keeps a connection alive for {time.monotonic() - t0:.1f} s: {s.show(blob)}"
+            best = s.best_of(5, 8 * s.SLACK, lambda blob=blob: trickled_s(server, blob))
+            assert best < 8 * s.SLACK, f"one byte each 0.2 s keeps a connection alive for {best:.1f} s: {s.show(blob)}"
         assert server.get("/health").status == 200
+
+
+def kept_s(server, name, blob):
+    r = server.raw(blob)
+    assert r.ended in ("closed", "reset"), f"{name}: {r}"
+    return r.ms / 1e3
+
+
+def trickled_s(server, blob):
+    with server.connect() as sock:
+        sock.sendall(blob)
+        t0, over = time.monotonic(), False
+        while time.monotonic() - t0 < s.HANG_S * s.SLACK and not over:
+            over = not s.send(sock, b"a") or select.select([sock], [], [], 0.2)[0] and not sock_alive(sock)
+        return time.monotonic() - t0
 
 
 def sock_alive(sock):
@@ -293,11 +302,11 @@ def sock_alive(sock):
 
 @test("HT-12", "a sender that stops half way and closes its side")
 def half_close():
-    r = raw_file("short_body_then_half_close.raw", half_close=True, wait=35)
+    r = raw_file("short_body_then_half_close.raw", half_close=True)
     assert r.ended in ("closed", "reset"), str(r)
     assert all(400 <= x.status < 500 for x in r.replies()), str(r)
     # a client that has sent everything and closed its side may be taken for gone; what it gets is a reply of ours or nothing
-    r = shared().raw(http("POST", "/predict", body()), half_close=True, wait=35)
+    r = shared().raw(http("POST", "/predict", body()), half_close=True)
     if r.got and r.one().status != 200:
         r.one().error((400, 503))
 
@@ -316,16 +325,7 @@ def resets():
         sock = shared().connect()
         sock.sendall(http("GET", "/demo") * 50)
         s.reset(sock)
-    wait_for(lambda: shared().metric(r"queue_depth") == 0, "the queue does not empty")
-
-
-def wait_for(f, what, timeout=20.0):
-    end = time.monotonic() + timeout * s.SLACK
-    while time.monotonic() < end:
-        if f():
-            return
-        time.sleep(0.01)
-    raise AssertionError(what)
+    wait_for(lambda: shared().metric(r"queue_depth") == 0, "the queue does not empty", 4 * s.HANG_S)
 
 
 @test("HT-02", "stdout and stderr into a pipe that closes early")
@@ -352,7 +352,7 @@ def log_pipe():
 
 def start_predict(server, **kw):
     """A connection on which a predict was sent."""
-    sock = server.connect(timeout=120)
+    sock = server.connect()
     sock.sendall(http("POST", "/predict", json.dumps(base(**kw)).encode(), {"Connection": "close"}))
     return sock
 
@@ -361,28 +361,33 @@ def busy(server):
     wait_for(lambda: server.metric(r"(^|_)busy\b|in_progress|predict_running") >= 1, "no predict runs")
 
 
+def predicts(server):
+    return server.metric(r'stage_seconds_count\{stage="total"\}')
+
+
 @test("HT-03", "queued requests of clients that left are dropped before compute")
 def vanished():
     with s.serve("--threads", 1, "--queue", 8, model=s.slow_snapshot(0.6), env={"GR00T_WARMUP_RUNS": "1"}) as server:
-        dropped = server.metric(r"dropped|abandoned")
-        one = server.post(base(), timeout=120).is_(200).json()["timing_ms"]["total"]
+        dropped, computed = server.metric(r"dropped|abandoned"), predicts(server)
         first = start_predict(server, seed=1)
         busy(server)
         gone = [start_predict(server, seed=2) for _ in range(5)]
         wait_for(lambda: server.metric(r"queue_depth") >= 5, "five requests are not queued")
         for i, sock in enumerate(gone):
             s.reset(sock) if i % 2 else sock.close()
-        t0 = time.monotonic()
-        last = server.post(base(seed=3), timeout=120).is_(200)
-        ms = (time.monotonic() - t0) * 1e3
-        got = s.receive(first, b"first", 120).one()
+        last = server.post(base(seed=3)).is_(200)
+        got = s.receive(first, b"first", 4 * s.HANG_S * s.SLACK).one()
         first.close()
         assert got.is_(200).json()["seed"] == 1 and last.json()["seed"] == 3
-        assert ms < 3.5 * one + 500, f"the sixth client waited {ms:.0f} ms, one predict takes {one:.0f}"
+        assert predicts(server) - computed == 2, f"{predicts(server) - computed} predicts were computed, two clients wait for one"
         wait_for(lambda: server.metric(r"dropped|abandoned") - dropped == 5, f"{server.metric('dropped|abandoned') - dropped} dropped, expected 5")
 
 
-@test("HT-03 HT-13", "a full queue is 503 with Retry-After, order of arrival, health in milliseconds")
+def waits(sock):
+    return not select.select([sock], [], [], 0)[0]
+
+
+@test("HT-03 HT-13", "a full queue is 503 with Retry-After, order of arrival, GET routes wait for no predict")
 def full_queue():
     with s.serve("--threads", 1, "--queue", 2, model=s.slow_snapshot(0.6), env={"GR00T_WARMUP_RUNS": "1"}) as server:
         socks = [start_predict(server, seed=0)]
@@ -392,19 +397,27 @@ def full_queue():
             wait_for(lambda k=k: server.metric(r"queue_depth") >= k, f"{k} requests are not queued")
         r = server.post(base(seed=9)).error(503)
         assert r.headers["retry-after"] == "1", str(r)
-        times = sorted(server.get(x).is_(200).ms for x in ("/health", "/info", "/metrics", "/ready") * 5)
-        assert times[10] < 50 * s.SLACK, f"GET while a predict runs: median {times[10]:.1f} ms"
-        bad = server.post(b"{").error((422, 503))  # never waits for the engine; a full queue may come first
-        assert bad.ms < 500 * s.SLACK, f"a bad request waited {bad.ms:.0f} ms"
+        server.post(b"{").error((422, 503))  # never waits for the engine; a full queue may come first
+        assert waits(socks[-1]), "a bad request waited for the predicts before it"
+        for x in ("/health", "/info", "/metrics", "/ready"):
+            server.get(x).is_(200)
+        assert waits(socks[-1]), "the four routes waited for the predicts"
         ends = []
         while len(ends) < 3:
-            for sock in select.select([x for x in socks if x not in ends], [], [], 120)[0]:
+            for sock in select.select([x for x in socks if x not in ends], [], [], 4 * s.HANG_S * s.SLACK)[0]:
                 ends.append(sock)
-        seeds = [s.receive(x, b"", 120).one().is_(200).json()["seed"] for x in ends]
+        seeds = [s.receive(x, b"", s.HANG_S * s.SLACK).one().is_(200).json()["seed"] for x in ends]
         assert seeds == [0, 1, 2], f"answered in the order {seeds}"
         for x in socks:
             x.close()
         assert server.post(base()).is_(200)
+
+
+def cpu_share(server):
+    """Of a second; the end of the start may still be in the first."""
+    cpu, t0 = server.cpu_s(), time.monotonic()
+    time.sleep(1.0)
+    return (server.cpu_s() - cpu) / (time.monotonic() - t0)
 
 
 @test("HT-15", "32 descriptors and 100 connections: no burning, back to normal afterwards")
@@ -422,14 +435,11 @@ def descriptors():
             sock.setblocking(False)
             sock.connect_ex(("127.0.0.1", server.port))
             socks.append(sock)
-        time.sleep(0.3)
-        cpu, t0 = server.cpu_s(), time.monotonic()
-        time.sleep(1.0)
-        share = (server.cpu_s() - cpu) / (time.monotonic() - t0)
+        share = s.best_of(10, 0.25, lambda: cpu_share(server))
         for sock in socks:
             sock.close()
         assert share < 0.25, f"{share * 100:.0f} % of a CPU while 100 clients wait"
-        wait_for(lambda: answers(server), "no reply after the crowd has gone", 10)
+        wait_for(lambda: answers(server), "no reply after the crowd has gone")
         assert server.file("json", "base.json").is_(200)
         server.stop()
     finally:
@@ -454,7 +464,7 @@ def connection_limit():
         time.sleep(0.1)
         for sock in socks:
             sock.close()
-        wait_for(lambda: answers(server), "no reply after the crowd has gone", 10)
+        wait_for(lambda: answers(server), "no reply after the crowd has gone")
 
 
 @test("LC-07", "bad requests leave no descriptor behind")
@@ -465,7 +475,7 @@ def leaks():
             shared().file("json", name)
         for name in ("truncated_60pct.jpg", "truncated_60pct.png", "cmyk.jpg"):
             shared().post(base(images={s.CAMERA: s.base64_text(data("images", name))}))
-        wait_for(lambda: shared().fds() <= min(fds, default=1000), f"descriptors grow: {fds}, now {shared().fds()}", 5)
+        wait_for(lambda: shared().fds() <= min(fds, default=1000), f"descriptors grow: {fds}, now {shared().fds()}")
         fds.append(shared().fds())
 
 

@@ -32,7 +32,7 @@ def picture(name):
 
 
 def post(name):
-    return shared().post(body(picture(name)), timeout=120)
+    return shared().post(body(picture(name)))
 
 
 def seen(reply):
@@ -130,7 +130,7 @@ def edges():
     before = shared().memory_kb("RssAnon")
     r = post("edge_4096x4096.png").is_(200)
     assert r.json()["timing_ms"]["decode"] > 0
-    end = time.monotonic() + 5
+    end = time.monotonic() + s.HANG_S
     while shared().memory_kb("RssAnon") - before > 8 * 1024 and time.monotonic() < end and not s.SANITIZED:
         time.sleep(0.05)
     grown = shared().memory_kb("RssAnon") - before

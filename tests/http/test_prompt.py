@@ -34,7 +34,7 @@ def count(name, tokens):
 def ids(text):
     """Token ids of the cleaned instruction from the command line."""
     run = subprocess.run([s.BIN, "tokenize", s.path("tiny"), text, "--tokenizer", s.tree_tokenizer(), "--json"], env=s.clean_env(), capture_output=True,
-                         timeout=60 * s.SLACK)
+                         timeout=4 * s.HANG_S * s.SLACK)
     assert run.returncode == 0, run.stderr
     return s.strict_json(run.stdout)
 

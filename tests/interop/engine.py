@@ -22,7 +22,7 @@ def image():
     return os.path.join(it.demo_package(), "image")
 
 
-def stopped(engine, container, seconds=20):
+def stopped(engine, container, seconds=60):
     """Stops it; it must end by itself, with 0."""
     start = time.monotonic()
     engine("stop", "--time", str(seconds), container)
@@ -63,7 +63,7 @@ def keeps_to_limits(engine):
     assert peak << 10 < MEMORY, f"{peak} kB"
     stopped(engine, container)
     small = engine.run_detached(tag, port, "--memory", str(16 << 20), "--memory-swap", str(16 << 20))
-    it.wait("the end of a service that has too little memory", lambda: engine.inspect(small, "{{.State.Running}}") == "false", 30)
+    it.wait("the end of a service that has too little memory", lambda: engine.inspect(small, "{{.State.Running}}") == "false", 240)
     code = engine.inspect(small, "{{.State.ExitCode}}")
     assert code != "0", engine.log(small)
     engine("rm", small)

@@ -106,7 +106,7 @@ def both_fetch_into_one_cache_at_once():
             home = it.fresh()
             ours = subprocess.Popen([it.BIN, "pull", "org/snap", "--quiet"], env=ph.environment(home, h), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             theirs = client(python, home, h, "print(h.snapshot_download(a[0]))", "org/snap")
-            err = ours.communicate(timeout=60)[1]
+            err = ours.communicate(timeout=240)[1]
             equal(ours.returncode, 0, err)
             equal(os.path.realpath(theirs), os.path.realpath(ph.check_snapshot(ph.cache_of(home), "org/snap", source)))
 

@@ -57,7 +57,7 @@ http: {{addr: "127.0.0.1:{self.port}"}}
         self.log = os.path.join(self.dir, "log")
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(["docker-registry", "serve", config], stdout=log, stderr=log, env=dict(os.environ, OTEL_TRACES_EXPORTER="none"))
-        it.wait("the registry", lambda: it.ask(f"http://127.0.0.1:{self.port}/v2/")[0] == 200, 20)
+        it.wait("the registry", lambda: it.ask(f"http://127.0.0.1:{self.port}/v2/")[0] == 200)
         return self
 
     def __exit__(self, *_):
@@ -117,7 +117,7 @@ def a_bundle_of_umoci_runs_under_runc():
         it.wait_ready(url, lambda: ph.read(log).decode())
         it.check_service(url)
         it.command("runc", "--root", root, "kill", name, "TERM")
-        equal(p.wait(30), 0)
+        equal(p.wait(60), 0)
     finally:
         if p.poll() is None:
             it.command("runc", "--root", root, "kill", name, "KILL", code=None)

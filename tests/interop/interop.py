@@ -55,7 +55,7 @@ def figure(text):
     print(f"figure: {text}", flush=True)
 
 
-def command(*args, env=None, timeout=120, code=0, **more):
+def command(*args, env=None, timeout=240, code=0, **more):
     p = subprocess.run(args, env=env, capture_output=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL, **more)
     p.out, p.err = p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")
     assert code is None or p.returncode == code, f"{' '.join(args)[:300]}: exit {p.returncode}: {p.err[-1200:]} {p.out[-800:]}"
@@ -70,7 +70,7 @@ def fresh(prefix="t"):
     return tempfile.mkdtemp(prefix=prefix, dir=TMP)
 
 
-def wait(what, check, seconds=60):
+def wait(what, check, seconds=240):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         got = check()
@@ -91,7 +91,7 @@ def ask(url, body=None):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
-        with opener.open(request, timeout=30) as reply:
+        with opener.open(request, timeout=60) as reply:
             return reply.status, json.load(reply)
     except urllib.error.HTTPError as e:
         return e.code, json.load(e)
@@ -99,7 +99,7 @@ def ask(url, body=None):
         return 0, None
 
 
-def wait_ready(url, log=lambda: "", seconds=60):
+def wait_ready(url, log=lambda: "", seconds=240):
     try:
         wait(url + "/ready", lambda: ask(url + "/ready")[0] == 200, seconds)
     except AssertionError as e:

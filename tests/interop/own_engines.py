@@ -70,7 +70,7 @@ class Docker(Engine):
                  "--pidfile", self.dir + "/pid", "--host", "unix://" + sock, "--bridge", BRIDGE, "--iptables=false", "--ip6tables=false",
                  "--ip-masq=false"], stdin=subprocess.DEVNULL, stdout=f, stderr=f, start_new_session=True)
         try:
-            it.wait("dockerd", lambda: self.process.poll() is not None or self("version", code=None).returncode == 0, 60)
+            it.wait("dockerd", lambda: self.process.poll() is not None or self("version", code=None).returncode == 0)
             assert self.process.poll() is None
         except AssertionError:
             why = ph.read(log).decode("utf-8", "replace").splitlines()[-1:]

@@ -174,6 +174,7 @@ class Hub:
         self.secret = os.urandom(16)
         self.faults = [Fault(s) for s in a.fault]
         self.log, self.repos, self.parts = [], {}, {}
+        self.under_way = 0
         self.tokens, self.grants = {}, set()
         for t in a.token:
             tok, _, who = t.partition("=")
@@ -387,6 +388,7 @@ def make_handler(hub):
                     self.active = []
                     return self.control(path)
                 with hub.lock:
+                    hub.under_way += 1
                     self.active = [f for f in hub.faults if f.take(self.command, path)]
                 f = self.fault("stall")
                 if f:
@@ -403,6 +405,7 @@ def make_handler(hub):
             finally:
                 if not path.startswith("/_standin/"):
                     with hub.lock:
+                        hub.under_way -= 1
                         hub.log.append({
                             "method": self.command, "path": self.path, "status": self.code_sent,
                             "range": self.headers.get("Range"), "sent": self.sent,
@@ -425,6 +428,9 @@ def make_handler(hub):
                         hub.faults = new
                 return self.json([f.spec for f in hub.faults])
             if path == "/_standin/log":
+                until = time.monotonic() + 30
+                while hub.under_way > 0 and time.monotonic() < until:  # logged after the answer has gone out: the client may be ahead
+                    time.sleep(0.002)
                 with hub.lock:
                     out = list(hub.log)
                     if self.command == "DELETE":

@@ -36,7 +36,7 @@ class Hub:
     def ask(self, path, body=None, method=None):
         request = urllib.request.Request(self.url + path, None if body is None else json.dumps(body).encode(), method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=10) as reply:
+        with opener.open(request, timeout=60) as reply:
             return json.load(reply)
 
     def faults(self, *specs):
@@ -146,7 +146,7 @@ def cache_of(home):
     return os.path.join(home, ".cache/huggingface/hub")
 
 
-def pull(*args, env, timeout=60, wrapper=()):
+def pull(*args, env, timeout=240, wrapper=()):
     p = subprocess.run([*wrapper, BIN, "pull", *args], env=env, capture_output=True, timeout=timeout, check=False)
     p.out, p.err = p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")
     assert TOKEN not in p.out + p.err, "the token is in the output"

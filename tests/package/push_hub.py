@@ -86,7 +86,7 @@ class Hub:
         self.lose = {}           # "commit", "complete", "create", "PUT": answers to lose after the work was done
         self.before_commit = []  # functions of the repository, called once each, just before a commit is looked at
         self.card_errors = None
-        self.busy = 0            # requests under way
+        self.under_way = []      # "PUT /path" of requests without an answer yet
         self.handler = self.make_handler()
         self.servers = [Server(("127.0.0.1", 0), self.handler) for _ in range(2)]
         for s in self.servers:
@@ -103,13 +103,14 @@ class Hub:
             disable_nagle_algorithm = True  # head and body are two writes: 40 ms an answer otherwise
 
             def handle_any(self):
+                what = f"{self.command} {self.path}"
                 with outer.hub.lock:
-                    outer.busy += 1
+                    outer.under_way.append(what)
                 try:
                     super().handle_any()
                 finally:
                     with outer.hub.lock:
-                        outer.busy -= 1
+                        outer.under_way.remove(what)
 
             do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_any
 
@@ -157,10 +158,10 @@ class Hub:
             s.shutdown()
             s.server_close()
 
-    def settle(self, limit_s=0.3):
+    def settle(self, limit_s=60):
         """A request is logged after its answer has gone out: the client may be ahead."""
         end = time.monotonic() + limit_s
-        while self.busy > 0 and time.monotonic() < end:
+        while self.under_way and time.monotonic() < end:
             time.sleep(0.002)
 
     def faults(self, *specs):
@@ -168,6 +169,11 @@ class Hub:
         with self.hub.lock:
             self.hub.faults = [self.module.Fault(s) for s in specs]
             self.hub.log.clear()
+
+    def waits_for(self, method):
+        """Is an answer of this method still to come?"""
+        with self.hub.lock:
+            return any(x.startswith(method + " ") for x in self.under_way)
 
     def log(self, *methods):
         self.settle()

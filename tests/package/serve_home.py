@@ -26,7 +26,7 @@ class Home:
     def __exit__(self, *_):
         self.run("stop", "--all", "--grace-s", "5")
 
-    def run(self, *args, env=None, timeout=60):
+    def run(self, *args, env=None, timeout=240):
         p = subprocess.run([BIN, *args], env={**self.env, **(env or {})}, capture_output=True, timeout=timeout, check=False,
                            stdin=subprocess.DEVNULL)
         p.out, p.err = p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")

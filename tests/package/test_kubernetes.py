@@ -154,7 +154,7 @@ def environment(container, **more):
 
 def status_of(port, path):
     try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://127.0.0.1:{port}{path}", timeout=60) as reply:
             return reply.status
     except urllib.error.HTTPError as e:
         return e.code

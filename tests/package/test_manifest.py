@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -296,6 +297,12 @@ def the_published_examples_are_accepted():
 
 # ---- files that mean harm, or are none ----
 
+def cpu_s():
+    """CPU time of the programs that have ended: unlike the time on the wall, it does not depend on what else runs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 @test
 def hostile_files_end_soon_with_one_line():
     bomb = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 12))
@@ -307,13 +314,13 @@ def hostile_files_end_soon_with_one_line():
         ("<html></html>\n", 4, "manifest: expected a mapping, found a string"), ("#" * (2 << 20), 3, "m.yaml"), ("name: " + "x" * 900000, 4, "required"),
     ]
     for text, code, says in cases:
-        start = time.monotonic()
+        start = cpu_s()
         refuses(code, put(text), says=(says,))
-        assert time.monotonic() - start < 5, f"{says}: {time.monotonic() - start:.1f} s"
+        assert cpu_s() - start < 5, f"{says}: {cpu_s() - start:.1f} s"
     many = SOURCE[:SOURCE.index("serve_profiles:")] + "serve_profiles:\n" + "".join(f"- {{name: a{i}}}\n" for i in range(21000))
-    start = time.monotonic()
+    start = cpu_s()
     refuses(4, put(many), says=("serve_profiles: expected at most 256 entries, found 21000",))
-    assert time.monotonic() - start < 5, f"many profiles: {time.monotonic() - start:.1f} s"
+    assert cpu_s() - start < 5, f"many profiles: {cpu_s() - start:.1f} s"
     for text, says in (("[" * 500000, "nested deeper"), ('{"name":"\\ud800"}', "w.json"), ('{"a":1,"a":2}', "twice"), ("{" + '"a":' * 3, "w.json"), ("null", "expected a mapping")):
         refuses(4, put(text, "w.json"), says=(says,))
 

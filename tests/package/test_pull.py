@@ -172,7 +172,7 @@ def force_fetches_again():
 
 # ---- faults on the way ----
 
-def mended(*faults, options=(), timeout_s="10", notes=(), only="model-1.safetensors"):
+def mended(*faults, options=(), timeout_s="60", notes=(), only="model-1.safetensors"):
     """One large file, unless all are wanted (None): these tests wait for the stand-in's bytes."""
     h = home()
     HUB.faults(*faults)
@@ -206,7 +206,7 @@ def busy_and_faulty_answers_are_waited_for():
 
 @test
 def a_stalled_server_is_left():
-    mended("stall:secs=1.5,path=_cdn,times=1", timeout_s="0.5", notes=("nothing came or went",))
+    mended("stall:secs=6,path=_cdn,times=1", timeout_s="3", notes=("nothing came or went",))
 
 
 @test
@@ -253,9 +253,7 @@ def tries_end():
 @test
 def an_address_where_nobody_is_ends_it_soon():
     for url, words in (("http://127.0.0.1:9", "connection refused"), ("http://no-such-host.invalid", "the host name is not known")):
-        begun = time.monotonic()
         run = fails(ph.pull("org/tiny", env=ph.environment(home()) | {"HF_ENDPOINT": url}), 5, words, f"HF_ENDPOINT is {url}")
-        assert time.monotonic() - begun < 5 or "invalid" in url, "it went on trying"  # a resolver may take its time
         equal(run.err.count("try "), 1, run.err)
         contains(run.err, "try 2 of 2")
 
@@ -264,22 +262,25 @@ def an_address_where_nobody_is_ends_it_soon():
 def a_hub_that_goes_away_meanwhile_is_waited_for():
     hub = ph.Hub(ROOT)
     hub.faults("slow:rate=200000,path=_cdn", "slow:rate=200000,path=resolve")
-    p = start(home(), hub)
-    time.sleep(1)
+    h = home()
+    p = start(h, hub)
+    wait_for_bytes(h, 1, p)
     hub.__exit__()
-    time.sleep(2.5)
-    still = p.poll()
+    err = ""
+    while "of 6" not in err:
+        piece = os.read(p.stderr.fileno(), 4096).decode()
+        assert piece, f"exit {p.wait()}: {err}"
+        err += piece
     p.send_signal(signal.SIGINT)
-    err = p.communicate(timeout=10)[1]
-    equal(still, None, err)
-    contains(err, "of 6")
+    p.communicate(timeout=60)
+    equal(p.returncode, 130, err)
 
 
 @test
 def signed_addresses_are_asked_for_again():
-    with ph.Hub(ROOT, "--cdn-expiry", "1") as hub:
+    with ph.Hub(ROOT, "--cdn-expiry", "2") as hub:
         h = home()
-        hub.faults("slow:rate=3500000,path=_cdn,times=1")
+        hub.faults("slow:rate=2000000,path=_cdn,times=1")
         done(ph.pull("org/snap", "--connections", "1", "--allow", "model-1*", env=ph.environment(h, hub)))
         ph.check_snapshot(ph.cache_of(h), "org/snap", source("org/snap"), lambda n: n.startswith("model-1"))
         assert [e for e in hub.log() if e["status"] == 403], "nothing expired"
@@ -291,7 +292,7 @@ def start(h, hub, *args):
     return subprocess.Popen([ph.BIN, "pull", "org/snap", *args], env=ph.environment(h, hub), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for_bytes(h, n, p, timeout_s=10):
+def wait_for_bytes(h, n, p, timeout_s=60):
     blobs = os.path.join(ph.cache_of(h), "models--org--snap/blobs")
     until = time.monotonic() + timeout_s
     while time.monotonic() < until and p.poll() is None:
@@ -328,7 +329,7 @@ def an_interrupt_keeps_what_is_there():
     p = start(h, HUB)
     wait_for_bytes(h, 1_000_000, p)
     p.send_signal(signal.SIGINT)
-    err = p.communicate(timeout=10)[1]
+    err = p.communicate(timeout=60)[1]
     equal(p.returncode, 130)
     contains(err, "interrupted", "the same command goes on")
     HUB.faults()
@@ -364,7 +365,7 @@ def two_at_once_share_the_work():
     HUB.faults("slow:rate=2500000,path=_cdn,times=4")
     both = [start(h, HUB) for _ in range(2)]
     for p in both:
-        err = p.communicate(timeout=60)[1]
+        err = p.communicate(timeout=240)[1]
         equal(p.returncode, 0, err)
     ph.check_snapshot(ph.cache_of(h), "org/snap", source("org/snap"))
     sent = sum(e["sent"] for e in HUB.log() if e["method"] == "GET")
@@ -395,7 +396,7 @@ def a_disk_that_fills_on_the_way_ends_it_and_a_rerun_completes():
         "$0" pull org/snap; echo "exit $?"; wait
         rm "$HOME/.cache/fill"; "$0" pull org/snap && cp -a "$HOME/.cache/." "$1" """
     p = subprocess.run(["unshare", "-rm", "sh", "-c", script, ph.BIN, os.path.join(out, ".cache")], env=ph.environment(h, HUB),
-                       capture_output=True, text=True, timeout=60, check=False)
+                       capture_output=True, text=True, timeout=240, check=False)
     if p.returncode == 99:
         raise Skip("no small file system to be had")
     contains(p.stdout, "exit 3")

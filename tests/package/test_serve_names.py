@@ -240,7 +240,7 @@ def a_docker_that_hangs_holds_up_nothing_for_long():
             run = h.run(*verb)
             equal(run.returncode, 3 if verb[0] == "curl" else 0, verb[0])
             contains(run.err, "docker has not answered for 3 s")
-            assert time.monotonic() - begin < 10, verb
+            assert time.monotonic() - begin < 60, verb  # the stand-in hangs for 1000 s
 
 
 @test

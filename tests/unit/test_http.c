@@ -5,7 +5,9 @@
  * would end this program. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,7 +24,9 @@
 #include "server/http.h"
 #include "server/listen.h"
 
-enum { REPLY_MAX = 64 * 1024, MB = 1024 * 1024 };
+/* HANG_S: nothing here takes so long, however busy the machine is; what a test waits for in vain ends then. The limits of the server are
+ * far longer where a test is not about them, so that what comes within HANG_S does not come from them. */
+enum { REPLY_MAX = 64 * 1024, MB = 1024 * 1024, HANG_S = 60, LONG_S = 600 };
 
 static struct server {
     struct gr_httpd *http;
@@ -130,9 +134,9 @@ static const struct gr_httpd_limits limits = {.connections = 100,
                                               .head_bytes = 16 * 1024,
                                               .body_bytes = 4 * MB,
                                               .bodies_bytes = 6 * MB,
-                                              .head_s = 30,
-                                              .body_s = 30,
-                                              .idle_s = 30};
+                                              .head_s = LONG_S,
+                                              .body_s = LONG_S,
+                                              .idle_s = LONG_S};
 
 static void start_on(const struct gr_httpd_limits *l, const struct gr_listen_config *where)
 {
@@ -157,15 +161,15 @@ static void start(const struct gr_httpd_limits *l) { start_on(l, &(struct gr_lis
 static void stop(void)
 {
     gr_httpd_drain(sv.http);
-    assert_true(gr_httpd_wait_idle(sv.http, 5000));
+    assert_true(gr_httpd_wait_idle(sv.http, HANG_S * 1000));
     gr_httpd_free(sv.http);
     gr_listen_close(&sv.listener);
     assert_int_equal(atomic_load(&sv.heads), atomic_load(&sv.ends)); /* on_end once for each on_head */
 }
 
-static bool until(bool (*done)(void), double ms)
+static bool until(bool (*done)(void))
 {
-    for (const double end = gr_clock_ms() + ms; !done();) {
+    for (const double end = gr_clock_ms() + HANG_S * 1000; !done();) {
         if (gr_clock_ms() > end) {
             return false;
         }
@@ -177,6 +181,8 @@ static bool is_held(void) { return atomic_load(&sv.held) != NULL; }
 static bool is_gone(void) { return gr_httpd_gone(atomic_load(&sv.held)); }
 static bool all_ended(void) { return atomic_load(&sv.ends) == atomic_load(&sv.heads); }
 static bool has_head(void) { return atomic_load(&sv.heads) > 0; }
+static bool are_20(void) { return gr_httpd_connections(sv.http) == 20; }
+static bool are_90(void) { return gr_httpd_connections(sv.http) == 90; }
 static bool is_full(void) { return gr_httpd_connections(sv.http) == 100; }
 static bool no_connection(void) { return gr_httpd_connections(sv.http) == 0; }
 
@@ -212,7 +218,7 @@ static int dial(void)
 {
     const int fd = connect_fd();
     assert_true(fd >= 0);
-    wait_at_most(fd, 8);
+    wait_at_most(fd, HANG_S);
     return fd;
 }
 
@@ -305,6 +311,28 @@ static int replies_in(const char *text)
 
 static char got[REPLY_MAX];
 
+/* Share of one CPU that this program uses in 0.3 s. One that waits uses none, one that spins what others leave it. */
+static double cpu_share(void)
+{
+    struct timespec a, b;
+    const double t = gr_clock_ms();
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
+    gr_clock_sleep(300);
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
+    return ((double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) * 1e-6) / (gr_clock_ms() - t);
+}
+
+/* Of several, because the work of the moment before may still be going on. */
+static double least_cpu_share(double enough)
+{
+    double best = 1e9;
+    for (int i = 0; i < 10 && best >= enough; i++) {
+        const double now = cpu_share();
+        best = now < best ? now : best;
+    }
+    return best;
+}
+
 /* One client, one text, what comes back until the server closes. */
 static int exchange(const char *text)
 {
@@ -338,7 +366,7 @@ static void replies_at_once_and_from_another_thread(void **state)
     read_one(fd, got);
     assert_has(got, "\r\n\r\nabc");
     (void)close(fd);
-    assert_true(until(no_connection, 3000));
+    assert_true(until(no_connection));
     assert_int_equal(atomic_load(&sv.sent), 601);
     stop();
 }
@@ -450,7 +478,8 @@ static void the_right_client_is_refused_among_many_unfinished_heads(void **state
         fds[i] = dial();
         assert_true(put(fds[i], HEAD_OF("POST /echo")));
     }
-    (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    assert_true(until(are_20));
+    (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); /* most heads are read by now; none has to be */
     assert_true(put(fds[7], "Content-Length: -1\r\n\r\n"));
     assert_int_equal(read_all(fds[7], got), 0);
     assert_starts(got, "HTTP/1.1 400 ");
@@ -510,12 +539,10 @@ static void expect_100_is_answered_at_once_or_with_the_refusal(void **state)
 {
     (void)state;
     start(&limits);
-    int fd = dial();
-    double t = gr_clock_ms();
+    const int fd = dial();
     assert_true(put(fd, HEAD_OF("POST /now") "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n"));
-    assert_int_equal(recv(fd, got, 25, MSG_WAITALL), 25);
+    assert_int_equal(recv(fd, got, 25, MSG_WAITALL), 25); /* before any of the body has been sent */
     assert_memory_equal(got, "HTTP/1.1 100 Continue\r\n\r\n", 25);
-    assert_true(gr_clock_ms() - t < 100); /* 10 ms are wanted, ten times that where other programs run */
     assert_true(put(fd, "ab"));
     read_one(fd, got);
     assert_has(got, "\r\n\r\nab");
@@ -565,8 +592,8 @@ static void a_client_that_sends_100_mb_can_read_its_refusal(void **state)
     assert_int_equal(read_all(fd, got), 0);
     assert_starts(got, "HTTP/1.1 431 ");
     (void)close(fd);
-    assert_true(until(no_connection, 3000));
-    assert_true(until(all_ended, 1000));
+    assert_true(until(no_connection));
+    assert_true(until(all_ended));
     stop();
 }
 
@@ -580,31 +607,35 @@ static void memory_follows_received_bytes_and_all_bodies_are_bounded(void **stat
         fds[i] = dial();
         assert_true(put(fds[i], HEAD_OF("POST /echo") "Content-Length: 4194304\r\n\r\nx"));
     }
-    (void)nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    assert_true(until(are_90));
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000000},
+                    NULL); /* for a server that takes memory for what was announced */
     assert_int_equal(gr_httpd_connections(sv.http), 90);
     if (!GR_TEST_FOREIGN_MALLOC) {
         assert_true(gr_test_peak_kib() - before < 8 * 1024);
     }
-    int full = 0, busy = 0;
+    struct pollfd large[3];
     for (int i = 0; i < 3; i++) { /* 6 MB for all: the second large body no longer fits beside the first */
-        if (put_many(fds[i], 4 * MB - 2, 'y')) {
-            full++;
-        }
+        large[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+        (void)put_many(fds[i], 4 * MB - 2, 'y');
     }
+    assert_true(poll(large, 3, HANG_S * 1000) > 0); /* the first refusal: no body is complete yet */
+    int full = 0, busy = 0;
     for (int i = 0; i < 3; i++) {
-        wait_at_most(fds[i], 0.3);
-        (void)read_all(fds[i], got);
+        (void)put(fds[i], "y");
+        read_one(fds[i], got);
+        full += strncmp(got, "HTTP/1.1 200 ", 13) == 0;
         if (strncmp(got, "HTTP/1.1 503 ", 13) == 0) {
             busy++;
             assert_has(got, "Retry-After: 1\r\n");
         }
     }
-    assert_true(full >= 1);
+    assert_int_equal(full + busy, 3);
     assert_in_range(busy, 1, 2);
     for (int i = 0; i < 90; i++) {
         (void)close(fds[i]);
     }
-    assert_true(until(no_connection, 5000));
+    assert_true(until(no_connection));
     const int fd = dial(); /* everything was given back */
     assert_true(put(fd, HEAD_OF("POST /echo") "Content-Length: 4194304\r\n\r\n"));
     assert_true(put_many(fd, 4 * MB, 'y'));
@@ -614,13 +645,11 @@ static void memory_follows_received_bytes_and_all_bodies_are_bounded(void **stat
     stop();
 }
 
-/* Milliseconds until the server closes; the text it sent is in got. */
-static double time_to_close(int fd)
+/* Waits until the server closes; the text it sent is in got. */
+static void wait_for_close(int fd)
 {
-    const double t = gr_clock_ms();
     assert_int_not_equal(read_all(fd, got), -2);
     (void)close(fd);
-    return gr_clock_ms() - t;
 }
 
 static const struct gr_httpd_limits quick = {.connections = 100,
@@ -634,7 +663,7 @@ static const struct gr_httpd_limits quick = {.connections = 100,
 static void *drip(void *arg)
 {
     const int fd = *(int *)arg;
-    for (int i = 0; i < 60 && send(fd, "a", 1, MSG_NOSIGNAL) == 1; i++) {
+    while (send(fd, "a", 1, MSG_NOSIGNAL) == 1) { /* for as long as the server lets us */
         (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     }
     return NULL;
@@ -644,31 +673,33 @@ static void every_part_has_its_time_limit(void **state)
 {
     (void)state;
     start(&quick);
-    int silent = dial(), dripping = dial(), idle = dial(), slow = dial();
+    const double t = gr_clock_ms();
+    int silent = dial(), dripping = dial();
     assert_true(put(dripping, "GET /ok HTTP/1.1\r\nHost: "));
-    assert_true(put(slow, HEAD_OF("POST /echo") "Content-Length: 100\r\n\r\n"));
+    int slow = dial();
+    assert_true(put(slow, HEAD_OF("POST /echo") "Content-Length: 1000000\r\n\r\n"));
+    int idle = dial();
     assert_true(put(idle, GET_OK));
     read_one(idle, got);
     pthread_t a, b;
     assert_int_equal(pthread_create(&a, NULL, drip, &dripping), 0);
     assert_int_equal(pthread_create(&b, NULL, drip, &slow), 0);
-    const double t = gr_clock_ms();
-    assert_int_not_equal(read_all(dripping, got), -2);
-    assert_in_range((int)(gr_clock_ms() - t), 250, 1000); /* head_s although bytes keep coming */
+    assert_int_not_equal(read_all(dripping, got), -2); /* although bytes keep coming: they end only after the close */
+    assert_true(gr_clock_ms() - t >= 350);
     assert_int_not_equal(read_all(slow, got), -2);
-    assert_in_range((int)(gr_clock_ms() - t), 500, 1500);
+    assert_true(gr_clock_ms() - t >= 650);
     assert_starts(got, "HTTP/1.1 408 ");
     assert_int_equal(replies_in(got), 1);
     assert_int_not_equal(read_all(silent, got), -2);
     assert_int_not_equal(read_all(idle, got), -2);
-    assert_in_range((int)(gr_clock_ms() - t), 900, 2500);
+    assert_true(gr_clock_ms() - t >= 1150);
     (void)pthread_join(a, NULL);
     (void)pthread_join(b, NULL);
     (void)close(silent);
     (void)close(dripping);
     (void)close(idle);
     (void)close(slow);
-    assert_true(until(no_connection, 4000));
+    assert_true(until(no_connection));
     stop();
 }
 
@@ -677,10 +708,11 @@ static void a_client_that_does_not_read_its_reply_is_closed(void **state)
     (void)state;
     start(&quick);
     const int fd = dial();
+    const double t = gr_clock_ms();
     assert_true(put(fd, HEAD_OF("GET /big") "\r\n"));
-    assert_true(until(has_head, 3000));
-    assert_false(until(no_connection, 300));
-    assert_true(until(no_connection, 3000));
+    assert_true(until(has_head));
+    assert_true(until(no_connection));
+    assert_true(gr_clock_ms() - t >= 650); /* not before body_s */
     assert_int_equal(atomic_load(&sv.ends), 1);
     assert_int_equal(atomic_load(&sv.sent), 0);
     (void)close(fd);
@@ -696,14 +728,10 @@ static void an_endless_chunk_header_costs_no_time_of_others(void **state)
     wait_at_most(fd, 0.1);
     struct timeval send_wait = {.tv_usec = 100000};
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &send_wait, sizeof send_wait), 0);
-    struct timespec a, b;
     (void)put_many(fd, MB, 'a');
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
-    (void)nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
-    assert_true((double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9 < 0.15);
+    assert_true(least_cpu_share(0.5) < 0.5);
     (void)close(fd);
-    assert_true(until(no_connection, 5000));
+    assert_true(until(no_connection));
     stop();
 }
 
@@ -715,19 +743,19 @@ static void a_vanished_client_is_noticed_and_ends_once(void **state)
         const int fd = dial();
         atomic_store(&sv.held, NULL);
         assert_true(put(fd, HEAD_OF("POST /hold") "Content-Length: 2\r\n\r\nab"));
-        assert_true(until(is_held, 3000));
+        assert_true(until(is_held));
         assert_false(is_gone());
         assert_int_equal(gr_httpd_open_requests(sv.http), 1);
         assert_false(gr_httpd_wait_idle(sv.http, 20));
         const struct linger hard = {.l_onoff = reset};
         (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
         (void)close(fd);
-        assert_true(until(is_gone, 2000));
+        assert_true(until(is_gone));
         const int ends = atomic_load(&sv.ends);
         (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
         assert_int_equal(atomic_load(&sv.ends), ends); /* only after the reply was given */
         answer(atomic_load(&sv.held), 200, "late");
-        assert_true(gr_httpd_wait_idle(sv.http, 3000));
+        assert_true(gr_httpd_wait_idle(sv.http, HANG_S * 1000));
         assert_int_equal(atomic_load(&sv.ends), ends + 1);
         assert_int_equal(atomic_load(&sv.sent), 1); /* a closed side could be a half, a reset one takes nothing */
     }
@@ -748,7 +776,7 @@ static void clients_that_reset_in_the_middle_of_a_reply_hurt_nobody(void **state
         (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
         (void)close(fd);
     }
-    assert_true(until(no_connection, 5000));
+    assert_true(until(no_connection));
     (void)exchange(HEAD_OF("GET /ok") "Connection: close\r\n\r\n");
     assert_starts(got, "HTTP/1.1 200 ");
     stop();
@@ -761,13 +789,13 @@ static void an_end_together_with_the_last_bytes_is_noticed(void **state)
     int fd = dial();
     assert_true(put(fd, HEAD_OF("POST /echo") "Content-Length: 9\r\n\r\nab"));
     (void)shutdown(fd, SHUT_WR);
-    assert_true(time_to_close(fd) < 3000); /* body_s and idle_s are 30 */
+    wait_for_close(fd);
     fd = dial();
     assert_true(put(fd, GET_OK));
     (void)shutdown(fd, SHUT_WR);
-    assert_true(time_to_close(fd) < 3000);
+    wait_for_close(fd);
     assert_starts(got, "HTTP/1.1 200 ");
-    assert_true(until(all_ended, 1000));
+    assert_true(until(all_ended));
     stop();
 }
 
@@ -780,7 +808,7 @@ static void more_clients_than_the_limit_are_refused_with_words(void **state)
         fds[i] = dial();
         assert_true(put(fds[i], "GET /ok HTTP/1.1\r\n"));
     }
-    assert_true(until(is_full, 5000));
+    assert_true(until(is_full));
     for (int i = 100; i < 130; i++) {
         fds[i] = dial();
         (void)put(fds[i], GET_OK);
@@ -798,8 +826,8 @@ static void more_clients_than_the_limit_are_refused_with_words(void **state)
     assert_int_equal(ok, 100);
     assert_int_equal(busy, 30);
     assert_int_equal(atomic_load(&sv.refused), 30);
-    assert_int_equal(atomic_load(&sv.warnings), 1);
-    assert_true(until(no_connection, 3000));
+    assert_in_range(atomic_load(&sv.warnings), 1, 5); /* one each 10 s, not one a client */
+    assert_true(until(no_connection));
     const int fd = dial();
     assert_true(put(fd, GET_OK));
     read_one(fd, got);
@@ -820,7 +848,7 @@ static void a_new_client_takes_the_place_of_the_longest_silent_one(void **state)
     }
     assert_true(put(fds[0], GET_OK)); /* heard of again: now 1, 2 and 3 have been silent for longest */
     read_one(fds[0], got);
-    assert_true(until(is_full, 5000));
+    assert_true(until(is_full));
     for (int i = 100; i < 103; i++) {
         fds[i] = dial();
         assert_true(put(fds[i], GET_OK));
@@ -828,7 +856,7 @@ static void a_new_client_takes_the_place_of_the_longest_silent_one(void **state)
         assert_starts(got, "HTTP/1.1 200 ");
     }
     for (int i = 1; i <= 3; i++) {
-        assert_true(time_to_close(fds[i]) < 1000);
+        wait_for_close(fds[i]);
     }
     assert_true(put(fds[0], GET_OK));
     read_one(fds[0], got);
@@ -863,15 +891,9 @@ static void without_descriptors_nothing_spins(void **state)
     for (int i = 0; i < n; i++) {
         assert_int_equal(connect(fds[i], (const struct sockaddr *)&in, sizeof in), 0);
     }
-    struct timespec a, b;
-    (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
-    (void)nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
-    assert_true((double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9 <
-                0.4 * 0.25); /* 5 % are wanted */
+    assert_true(least_cpu_share(0.25) < 0.25); /* 5 % are wanted */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-    wait_at_most(fds[0], 5);
+    wait_at_most(fds[0], HANG_S);
     read_one(fds[0], got);
     assert_starts(got, "HTTP/1.1 503 ");
     for (int i = 0; i < n; i++) {
@@ -890,17 +912,17 @@ static void drain_refuses_new_clients_closes_idle_ones_and_finishes_the_rest(voi
     assert_true(put(idle, GET_OK));
     read_one(idle, got);
     assert_true(put(busy, HEAD_OF("POST /hold") "Content-Length: 1\r\n\r\na"));
-    assert_true(until(is_held, 3000));
+    assert_true(until(is_held));
     gr_httpd_drain(sv.http);
     assert_int_equal(connect_fd(), -1);
-    assert_true(time_to_close(idle) < 1000);
+    wait_for_close(idle);
     assert_false(gr_httpd_wait_idle(sv.http, 30));
     answer(atomic_load(&sv.held), 200, "done");
     assert_int_equal(read_all(busy, got), 0);
     assert_has(got, "Connection: close");
     assert_has(got, "done");
     (void)close(busy);
-    assert_true(gr_httpd_wait_idle(sv.http, 1000));
+    assert_true(gr_httpd_wait_idle(sv.http, HANG_S * 1000));
     stop();
 }
 
@@ -918,7 +940,7 @@ static void an_inherited_socket_stays_open_for_its_owner(void **state)
     assert_true(waiting >= 0);
     stop();
     start_on(&limits, &(struct gr_listen_config){.inherited_fd = dup(owner.fd)});
-    wait_at_most(waiting, 5);
+    wait_at_most(waiting, HANG_S);
     assert_true(put(waiting, GET_OK));
     read_one(waiting, got);
     assert_starts(got, "HTTP/1.1 200 ");
@@ -960,7 +982,9 @@ static void unix_sockets_are_served_too(void **state)
     assert_starts(got, "HTTP/1.1 200 ");
     read_one(fd, got);
     assert_has(got, "\r\n\r\n1 ");
-    assert_true(time_to_close(fd) < 3000);
+    wait_for_close(fd);
+    stop();
+    start_on(&limits, &(struct gr_listen_config){.unix_path = sv.unix_path, .inherited_fd = -1});
     const int large = dial();
     assert_true(put(large, HEAD_OF("POST /echo") "Content-Length: 1000000000\r\n\r\n"));
     assert_true(put_many(large, 20 * MB, 'a'));
@@ -970,20 +994,30 @@ static void unix_sockets_are_served_too(void **state)
     stop();
 }
 
-static void keep_alive_is_quick(void **state)
+/* Segments with data that came on this connection; 0: an old kernel does not tell. */
+static unsigned segments_in(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t n = sizeof info;
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n), 0);
+    return info.tcpi_data_segs_in;
+}
+
+/* Of a reply in two pieces the second would wait for a delayed acknowledgement of the first: 40 ms. */
+static void a_reply_on_a_kept_connection_is_one_piece(void **state)
 {
     (void)state;
+    enum { N = 200 };
     start(&limits);
     const int fd = dial();
-    double all = 0;
-    for (int i = 0; i < 200; i++) {
-        const double t = gr_clock_ms();
+    for (int i = 0; i < N; i++) {
         assert_true(put(fd, GET_OK));
-        assert_true(recv(fd, got, sizeof got, 0) > 0);
-        all += gr_clock_ms() - t;
+        read_one(fd, got);
+        assert_starts(got, "HTTP/1.1 200 ");
     }
+    const unsigned segments = segments_in(fd);
+    assert_true(segments == 0 || segments == N);
     (void)close(fd);
-    assert_true(all / 200 < 10); /* below 1 ms is wanted; a delayed acknowledgement would be 40 */
     stop();
 }
 
@@ -1032,7 +1066,7 @@ int main(void)
         cmocka_unit_test(an_inherited_socket_stays_open_for_its_owner),
         cmocka_unit_test(it_ends_at_any_moment),
         cmocka_unit_test(unix_sockets_are_served_too),
-        cmocka_unit_test(keep_alive_is_quick),
+        cmocka_unit_test(a_reply_on_a_kept_connection_is_one_piece),
         cmocka_unit_test(tls_material_is_checked),
     };
     return cmocka_run_group_tests(tests, NULL, gr_test_temp_clean);

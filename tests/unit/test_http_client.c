@@ -73,6 +73,7 @@ static void a_prefix_stays_and_a_slash_at_the_end_goes(void **state)
     assert_null(strcasestr(p.head[0], "authorization"));
 }
 
+/* "Expect: 100-continue" would be a pause of a second before the body. */
 static void large_bodies_go_out_without_a_pause(void **state)
 {
     (void)state;
@@ -87,13 +88,15 @@ static void large_bodies_go_out_without_a_pause(void **state)
     struct gr_client *c = open_client(p.url, NULL, 0.0);
     for (int i = 0; i < 2; i++) {
         gr_test_ok(gr_client_send(c, "/predict", body, BYTES, &reply, &err), &err);
-        assert_true(reply.wall_ms < 900.0); /* waiting for "100 Continue" would take a second */
         gr_buf_free(&reply.body);
     }
     gr_client_close(c);
     player_stop(&p);
     free(body);
-    assert_int_equal(p.body_bytes[1], BYTES);
+    for (int i = 0; i < 2; i++) {
+        assert_null(strcasestr(p.head[i], "expect"));
+        assert_int_equal(p.body_bytes[i], BYTES);
+    }
 }
 
 static void a_connection_that_was_closed_meanwhile_is_opened_again(void **state)
@@ -123,7 +126,7 @@ static void chunked_empty_and_late_answers(void **state)
     struct gr_client_reply reply;
     struct gr_err err = {0};
     player_start(&p, NULL);
-    struct gr_client *c = open_client(p.url, NULL, 0.4);
+    struct gr_client *c = open_client(p.url, NULL, 0.0);
     gr_test_ok(gr_client_send(c, "/demo", NULL, 0, &reply, &err), &err);
     assert_string_equal(reply.body.data, "{\"a\":1}");
     assert_true(reply.retry_after_s == 0.0);
@@ -133,6 +136,8 @@ static void chunked_empty_and_late_answers(void **state)
     assert_true(reply.retry_after_s == 7.0);
     assert_string_equal(reply.body.data, "");
     gr_buf_free(&reply.body);
+    gr_client_close(c);
+    c = open_client(p.url, NULL, 0.4);
     gr_test_fails(gr_client_send(c, "/predict", "{}", 2, &reply, &err), &err, GR_ERR_NETWORK,
                   "/predict: no complete answer within 0.4 s");
     assert_null(reply.body.data);
@@ -155,7 +160,7 @@ static void broken_answers_name_the_address(void **state)
         struct gr_client_reply reply;
         struct gr_err err = {0};
         player_start(&p, NULL);
-        struct gr_client *c = open_client(p.url, "sesame", 5.0);
+        struct gr_client *c = open_client(p.url, "sesame", 60.0);
         gr_test_fails(gr_client_send(c, "/predict", "{}", 2, &reply, &err), &err, GR_ERR_NETWORK, cases[i].text);
         assert_non_null(strstr(err.msg, p.url));
         assert_null(strstr(err.msg, "sesame"));

@@ -581,9 +581,12 @@ static void start_shell(const char *script, struct gr_running *r)
     gr_command_line_free(&c);
 }
 
+/* Nothing here takes so long, however busy the machine is. */
+static const double hang_s = 60.0;
+
 static void wait_for_log(const struct gr_running *r, const char *text)
 {
-    for (int i = 0; i < 500; i++) {
+    for (const double end = gr_clock_ms() + hang_s * 1e3; gr_clock_ms() < end;) {
         char *log = (char *)gr_test_read(r->log, NULL);
         const bool there = strstr(log, text) != NULL;
         free(log);
@@ -652,7 +655,8 @@ static void a_held_program_never_runs_when_its_parent_is_killed(void **state)
     (void)close(tell[1]);
     assert_int_equal(kill(launcher, SIGKILL), 0);
     (void)gr_spawn_wait(launcher);
-    for (int i = 0; i < 500 && gr_process_runs(grandchild, gr_process_start(grandchild), ""); i++) {
+    for (const double end = gr_clock_ms() + hang_s * 1e3;
+         gr_process_runs(grandchild, gr_process_start(grandchild), "") && gr_clock_ms() < end;) {
         gr_clock_sleep(10);
     }
     assert_false(gr_process_runs(grandchild, gr_process_start(grandchild), ""));
@@ -676,12 +680,12 @@ static void a_service_is_started_once_and_ends_with_sigterm(void **state)
     gr_test_fails(gr_launch_start(&l, &c, &again, &err), &err, GR_ERR_BUSY, "runs already");
     gr_command_line_free(&c);
     gr_test_ok(gr_running_read(&dirs, r.name, &again, &err), &err);
-    gr_test_ok(gr_launch_stop(&dirs, &again, environment, 5.0, &how, &err), &err);
+    gr_test_ok(gr_launch_stop(&dirs, &again, environment, hang_s, &how, &err), &err);
     assert_int_equal(how, GR_STOP_CLEAN);
     wait_for_log(&r, "bye\n");
     assert_false(gr_launch_alive(&r, environment));
     gr_test_fails(gr_running_read(&dirs, r.name, &again, &err), &err, GR_ERR_INPUT, "not known");
-    gr_test_ok(gr_launch_stop(&dirs, &r, environment, 5.0, &how, &err), &err);
+    gr_test_ok(gr_launch_stop(&dirs, &r, environment, hang_s, &how, &err), &err);
     assert_int_equal(how, GR_STOP_NOTHING);
 }
 
@@ -692,12 +696,12 @@ static void a_stop_leaves_the_file_of_the_next_start(void **state)
     struct gr_running r, next;
     enum gr_stop_kind how;
     struct gr_err err;
-    start_shell("exec sleep 30", &r);
+    start_shell("exec sleep 3600", &r);
     next = r;
     next.pid = getpid();
     next.start = gr_process_start(getpid());
     gr_test_ok(gr_running_write(&dirs, &next, &err), &err);
-    gr_test_ok(gr_launch_stop(&dirs, &r, environment, 5.0, &how, &err), &err);
+    gr_test_ok(gr_launch_stop(&dirs, &r, environment, hang_s, &how, &err), &err);
     assert_int_equal(how, GR_STOP_CLEAN);
     gr_test_ok(gr_running_read(&dirs, r.name, &next, &err), &err);
     assert_int_equal(next.pid, getpid());
@@ -712,9 +716,9 @@ static void a_stopped_service_is_remembered_until_it_is_forgotten(void **state)
     enum gr_stop_kind how;
     char(*names)[GR_RUN_NAME_BYTES];
     int n;
-    start_shell("echo here; exec sleep 100", &r);
+    start_shell("echo here; exec sleep 3600", &r);
     wait_for_log(&r, "here");
-    gr_test_ok(gr_launch_stop(&dirs, &r, environment, 5.0, &how, &err), &err);
+    gr_test_ok(gr_launch_stop(&dirs, &r, environment, hang_s, &how, &err), &err);
     gr_test_ok(gr_running_list(&dirs, &names, &n, &err), &err);
     assert_int_equal(n, 0);
     gr_test_ok(gr_stopped_list(&dirs, &names, &n, &err), &err);
@@ -754,7 +758,7 @@ static void another_process_with_that_pid_is_never_signalled(void **state)
     if (child == 0) { /* does not outlive a test that failed, and holds no pipe of it */
         (void)close(STDOUT_FILENO);
         (void)close(STDERR_FILENO);
-        (void)alarm(30);
+        (void)alarm(3600);
         (void)pause();
         _exit(0);
     }
@@ -793,7 +797,7 @@ static void a_package_does_not_inherit_settings_that_overrule_its_profile(void *
     strcpy(c.name, "tt-model-pack-cpu");
     gr_command_line_word(&c, "/bin/sh");
     gr_command_line_word(&c, "-c");
-    gr_command_line_word(&c, "echo [$GR00T_THREADS] [$KEPT]; exec sleep 30");
+    gr_command_line_word(&c, "echo [$GR00T_THREADS] [$KEPT]; exec sleep 3600");
     gr_test_ok(gr_launch_start(&l, &c, &r, &err), &err);
     wait_for_log(&r, "[] [1]\n");
     gr_test_ok(gr_launch_stop(&dirs, &r, environment, 1.0, &how, &err), &err);
@@ -810,7 +814,7 @@ static void the_port_of_a_service_that_starts_is_not_given_out_again(void **stat
     enum gr_stop_kind how;
     int first, second;
     gr_test_ok(gr_launch_port(&dirs, GR_LAUNCH_PORT, &first, &err), &err);
-    start_shell("exec sleep 30", &r);
+    start_shell("exec sleep 3600", &r);
     r.port = first;
     gr_test_ok(gr_running_write(&dirs, &r, &err), &err);
     gr_test_ok(gr_launch_port(&dirs, GR_LAUNCH_PORT, &second, &err), &err);
@@ -848,12 +852,12 @@ static void a_service_with_a_certificate_has_an_https_address(void **state)
             .port = 20007, .name = "tt-model-demo-default", .package = "demo", .profile = "default"};
         gr_command_line_word(&c, "/bin/sh");
         gr_command_line_word(&c, "-c");
-        gr_command_line_word(&c, "exec sleep 30");
+        gr_command_line_word(&c, "exec sleep 3600");
         gr_command_line_word(&c, "%s", cases[i].words[0]);
         gr_command_line_word(&c, "%s", cases[i].words[1]);
         gr_test_ok(gr_launch_start(&l, &c, &r, &err), &err);
         gr_command_line_free(&c);
-        gr_test_ok(gr_launch_stop(&dirs, &r, environment, 5.0, &how, &err), &err);
+        gr_test_ok(gr_launch_stop(&dirs, &r, environment, hang_s, &how, &err), &err);
         assert_string_equal(r.url, cases[i].url);
         assert_string_equal(r.tls_cert, cases[i].trusted);
     }

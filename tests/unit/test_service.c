@@ -135,9 +135,12 @@ static void ask(struct gr_service *s, struct gr_httpd_request *r, const char *li
 
 static void nap(void) { nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); }
 
+/* Nothing here takes so long, however busy the machine is. */
+enum { HANG_MS = 60000 };
+
 static void wait_reply(struct gr_httpd_request *r)
 {
-    for (int i = 0; i < 20000 && atomic_load(&r->replies) == 0; i++) {
+    for (const double end = gr_clock_ms() + HANG_MS; atomic_load(&r->replies) == 0 && gr_clock_ms() < end;) {
         nap();
     }
     assert_int_equal(atomic_load(&r->replies), 1);
@@ -268,7 +271,7 @@ static struct gr_service *service_with(enum gr_status (*predict)(struct gr_polic
 
 static void wait_entered(int n)
 {
-    for (int i = 0; i < 20000 && atomic_load(&entered) < n; i++) {
+    for (const double end = gr_clock_ms() + HANG_MS; atomic_load(&entered) < n && gr_clock_ms() < end;) {
         nap();
     }
     assert_true(atomic_load(&entered) >= n);
@@ -500,19 +503,80 @@ static void the_demo_request_gives_the_expected_chunk(void **state)
             assert_string_equal(actions, first);
             free(actions);
         }
-        struct gr_json *root = json_of(&r);
-        const struct gr_json *t = gr_json_get(root, "timing_ms");
-        static const char *const parts[] = {"decode", "queue", "encode", "device", "decode_actions"};
-        double sum = 0;
-        for (size_t i = 0; i < 5; i++) {
-            sum += gr_json_number(gr_json_get(t, parts[i]));
-        }
-        const double total = gr_json_number(gr_json_get(t, "total"));
-        assert_true(sum <= total * 1.05 + 0.1 && sum >= total * 0.9 - 0.5); /* 5 % on a machine that is not busy */
-        gr_json_free(root);
         end(s, &r);
     }
     free(first);
+    free(body);
+    gr_service_free(s);
+}
+
+enum { PARTS = 5 };
+
+/* The parts and the total of the reply; what holds for every request, also where a thread waits for a CPU between two looks at the clock:
+ * the parts are pieces of the total that do not overlap. */
+static double times_of(const struct gr_httpd_request *r, double part[PARTS])
+{
+    static const char *const names[PARTS] = {"decode", "queue", "encode", "device", "decode_actions"};
+    const double rounding = 0.0005; /* milliseconds with three decimals */
+    struct gr_json *root = json_of(r);
+    const struct gr_json *t = gr_json_get(root, "timing_ms");
+    const double total = gr_json_number(gr_json_get(t, "total"));
+    double sum = 0;
+    for (int i = 0; i < PARTS; i++) {
+        assert_non_null(gr_json_get(t, names[i]));
+        part[i] = gr_json_number(gr_json_get(t, names[i]));
+        assert_true(part[i] >= 0);
+        sum += part[i];
+    }
+    if (sum > total + rounding * (PARTS + 1) + 1e-6) {
+        fail_msg("the parts are %.3f ms, the total is %.3f", sum, total);
+    }
+    gr_json_free(root);
+    return total;
+}
+
+/* One request that waits for another: every part but the last is then long beside what is lost between them. */
+static double time_of_a_request_that_waits(struct gr_service *s, const char *body, double part[PARTS])
+{
+    struct gr_httpd_request running = {0}, waiting = {0};
+    const int turn = atomic_load(&entered);
+    atomic_store(&let_go, turn);
+    ask(s, &running, "POST /predict", body);
+    wait_entered(turn + 1);
+    ask(s, &waiting, "POST /predict", body);
+    nap();
+    atomic_store(&let_go, turn + 2);
+    wait_reply(&running);
+    wait_reply(&waiting);
+    assert_int_equal(running.status, 200);
+    assert_int_equal(waiting.status, 200);
+    (void)times_of(&running, part);
+    const double total = times_of(&waiting, part);
+    end(s, &running);
+    end(s, &waiting);
+    return total;
+}
+
+static void the_parts_of_the_time_make_up_the_total(void **state)
+{
+    (void)state;
+    struct gr_service *s = service_with(slow_predict);
+    char *body = demo_request(s);
+    bool whole = false;
+    double part[PARTS], lost = 0;
+    for (int i = 0; i < 300 && !whole; i++) { /* the first good one ends it: any one may meet a busy machine */
+        lost = time_of_a_request_that_waits(s, body, part);
+        double least = part[0];
+        for (int k = 0; k < PARTS; k++) {
+            lost -= part[k];
+            least = k < PARTS - 1 && part[k] < least ? part[k] : least;
+        }
+        whole = lost <= least / 2; /* 0.01 ms of 1 ms: no part is left out, and there is no other of that length */
+    }
+    if (!whole) {
+        fail_msg("%.3f ms are in no part: decode %.3f, queue %.3f, encode %.3f, device %.3f", lost, part[0], part[1],
+                 part[2], part[3]);
+    }
     free(body);
     gr_service_free(s);
 }
@@ -536,14 +600,16 @@ static void bad_bodies_are_answered_while_a_predict_runs(void **state)
     assert_int_equal(gr_json_int(gr_json_get(root, "queue_depth")), 0);
     gr_json_free(root);
     end(s, &ready);
-    double worst = 0;
+    double best[2] = {
+        1e9, 1e9}; /* any one may meet a busy machine; none waits for the engine, which is stuck until let_go */
     for (int i = 0; i < 200; i++) {
         double t = gr_clock_ms();
         assert_int_equal(status_only(s, i % 2 == 0 ? "GET /health" : "GET /info"), 200);
         t = gr_clock_ms() - t;
-        worst = t > worst ? t : worst;
+        best[i % 2] = t < best[i % 2] ? t : best[i % 2];
     }
-    assert_true(worst < 100); /* under 1 ms on a quiet machine; the engine is stuck for good until let_go */
+    assert_true(best[0] < 10 && best[1] < 10); /* under 1 ms is wanted */
+    assert_int_equal(atomic_load(&good.replies), 0);
     atomic_store(&let_go, 1);
     wait_reply(&good);
     assert_int_equal(good.status, 200);
@@ -600,6 +666,15 @@ static void a_request_that_cannot_be_encoded_never_waits(void **state)
     gr_service_free(s);
 }
 
+/* Until n requests are encoded and wait for the engine. */
+static void wait_encoded(struct gr_service *s, int n)
+{
+    for (const double end = gr_clock_ms() + HANG_MS; gr_queue_depth(s->waiting) < n && gr_clock_ms() < end;) {
+        nap();
+    }
+    assert_int_equal(gr_queue_depth(s->waiting), n);
+}
+
 /* The next request is encoded while one is computed; neither may see the other's numbers. */
 static void overlapping_requests_give_the_chunks_they_give_alone(void **state)
 {
@@ -619,8 +694,8 @@ static void overlapping_requests_give_the_chunks_they_give_alone(void **state)
                 wait_reply(&r[i]);
             }
         }
-        for (int k = 0; k < 20; k++) {
-            nap(); /* both that wait are encoded by now */
+        if (overlap == 1) {
+            wait_encoded(s, N - 1);
         }
         atomic_store(&let_go, 1000);
         for (int i = 0; i < N; i++) {
@@ -743,7 +818,7 @@ static void count_fatal(void *user) { atomic_fetch_add((_Atomic int *)user, 1); 
 
 static void wait_idle(struct gr_service *s)
 {
-    for (int i = 0; i < 20000 && gr_service_busy_s(s) > 0; i++) {
+    for (const double end = gr_clock_ms() + HANG_MS; gr_service_busy_s(s) > 0 && gr_clock_ms() < end;) {
         nap();
     }
 }
@@ -952,6 +1027,7 @@ int main(void)
         cmocka_unit_test(cors_headers_come_only_when_switched_on),
         cmocka_unit_test(dangerous_settings_are_refused),
         cmocka_unit_test(the_demo_request_gives_the_expected_chunk),
+        cmocka_unit_test(the_parts_of_the_time_make_up_the_total),
         cmocka_unit_test(bad_bodies_are_answered_while_a_predict_runs),
         cmocka_unit_test(a_request_that_cannot_be_encoded_never_waits),
         cmocka_unit_test(overlapping_requests_give_the_chunks_they_give_alone),

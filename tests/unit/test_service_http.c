@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "boot_fixture.h"
 #include "server/http.h"
@@ -65,7 +65,7 @@ static int dial(const struct served *s)
     struct sockaddr_in a = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)s->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    const struct timeval patience = {.tv_sec = 30};
+    const struct timeval patience = {.tv_sec = 60};
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
     return fd;
@@ -291,21 +291,28 @@ static void the_end_answers_clients_that_wait(void **state)
     unserve(&s);
 }
 
+static double cpu_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* Of CPU, of client and service together: the time on the wall depends on what else runs. */
 static void a_get_route_takes_less_than_a_millisecond(void **state)
 {
     (void)state;
     struct served s = serve(true);
     int fd = dial(&s);
-    double best = 1e9;
-    for (int i = 0; i < 200; i++) {
-        const double t = gr_clock_ms();
+    enum { N = 200 };
+    const double begin = cpu_ms();
+    for (int i = 0; i < N; i++) {
         put_request(fd, i % 2 == 0 ? "GET /health" : "GET /ready", NULL);
         assert_int_equal(get_reply(fd, false, NULL), 200);
-        const double ms = gr_clock_ms() - t;
-        best = ms < best ? ms : best;
     }
-    print_message("# fastest GET: %.3f ms\n", best);
-    assert_true(best < 10); /* ten times the figure */
+    const double ms = (cpu_ms() - begin) / N;
+    print_message("# a GET: %.3f ms of CPU\n", ms);
+    assert_true(ms < 10); /* ten times the figure */
     close(fd);
     unserve(&s);
 }
