@@ -104,7 +104,7 @@ struct gr_engine_flags {
          .kind = GR_ARG_STRING,                                                                                       \
          .offset = offsetof(type, m.num_cqs),                                                                         \
          .value = "N",                                                                                                \
-         .help = "card: command queues, 1 or 2: same bits [GR00T_NUM_CQS, 2]"},                                       \
+         .help = "card: 2 uploads a request that waits meanwhile, 1 does not: same bits\n[GR00T_NUM_CQS, 2]"},        \
         {.name = "cpu",                                                                                               \
          .kind = GR_ARG_STRING,                                                                                       \
          .offset = offsetof(type, m.cpu),                                                                             \

@@ -70,7 +70,7 @@ static void card_stage(struct gr_jw *w, const struct gr_card_info *c)
     gr_jw_end_object(w);
     gr_jw_put_string(w, "note",
                      "vision, language model, adapter and denoise are one resident program: one upload, one download a "
-                     "request; inputs are written between requests with one queue as with two");
+                     "request");
 }
 
 static void versions(struct gr_jw *w, const char *key, const uint32_t *v, int n)

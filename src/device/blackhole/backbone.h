@@ -83,7 +83,7 @@ int gr_bh_backbone_groups(const struct gr_bh_backbone_weights *w, int tiles);
 uint32_t gr_bh_backbone_kept(const struct gr_bh_backbone *p);
 /* Buffers and inputs: "image_rows" [32 rows, 32 blocks], "vl_rows" [32 (text + image row tiles), 32 rows], both 0/1. The vision tower adds "patches"
  * [patches, 588] (pixels times 255) and "token_rows" [32 rows, D], each on one tile of its columns, where the action head uses nothing: they
- * may be written for the next request as soon as it begins. */
+ * may be written for the next request when it begins, or before. */
 void gr_bh_backbone_place(struct gr_bh_backbone *p);
 /* Emits everything but rows of vl. Taps: vit.embed, vit.layer<i>, vit.out, mlp1.out, llm.input,
  * llm.layer<i>, llm.out, vlln.out; of the language model for all rows of the layout. */

@@ -143,6 +143,10 @@ enum gr_status gr_bh_write_input(const struct gr_bh_program *p, struct gr_bh_mac
 typedef const float *(*gr_bh_row_fn)(void *user, int r);
 enum gr_status gr_bh_write_rows(const struct gr_bh_program *p, struct gr_bh_machine *m, const char *name,
                                 gr_bh_row_fn row, void *user, struct gr_err *err);
+/* Part by part: of an array in columns a column of a row group, which goes to its tile alone; of one that is everywhere all. */
+int gr_bh_io_parts(const struct gr_bh_io *io);
+enum gr_status gr_bh_write_part(const struct gr_bh_program *p, struct gr_bh_machine *m, const struct gr_bh_io *io,
+                                int i, gr_bh_row_fn row, void *user, struct gr_err *err);
 enum gr_status gr_bh_read_io(const struct gr_bh_program *p, struct gr_bh_machine *m, const struct gr_bh_io *io,
                              float *values, struct gr_err *err);
 const struct gr_bh_io *gr_bh_find_output(const struct gr_bh_program *p, const char *name);

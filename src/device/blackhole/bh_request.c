@@ -20,7 +20,8 @@ enum {
     PIXELS = 255,
     FACE_BYTES = 1024, /* of fp32 */
     PATCH_VALUES = 3 * GR_PATCH * GR_PATCH,
-    MORE_PARTS = 5
+    MORE_PARTS = 5,
+    AHEAD_PARTS = 8 /* 64 KB at a time: what a running predict may have to wait for */
 };
 
 /* A program and what is known of it. */
@@ -224,7 +225,8 @@ static enum gr_status say_tiles(const struct gr_bh_request *r, enum gr_status st
 static enum gr_status build(struct gr_bh_request *r, struct gr_err *err)
 {
     const bool halves = r->backbone != NULL && r->backbone->rows % 2 == 0;
-    enum gr_status status = r->cfg.halves ? GR_ERR_DEVICE : build_rows(r, 1, err);
+    enum gr_status status =
+        r->cfg.halves ? gr_fail(err, GR_ERR_DEVICE, "an odd number of row tiles has no halves") : build_rows(r, 1, err);
     if (status == GR_ERR_DEVICE && halves) {
         status = build_rows(r, 2, err);
     }
@@ -320,12 +322,13 @@ struct source {
 };
 
 /* Patches in raster order: channel fastest, then column, then row. */
-static void read_patches(struct gr_bh_request *r, const float *pixels)
+static enum gr_status read_patches(struct gr_bh_request *r, const struct gr_bh_observation *o, struct gr_err *err)
 {
+    (void)err;
     const size_t side = (size_t)r->d.vit.image_side, plane = side * side, grid = (size_t)r->d.vit.grid;
     float *out = r->values;
     for (size_t p = 0; p < (size_t)r->d.vit.patches; p++) {
-        const float *in = pixels + p / grid * GR_PATCH * side + p % grid * GR_PATCH;
+        const float *in = o->pixels + p / grid * GR_PATCH * side + p % grid * GR_PATCH;
         for (int y = 0; y < GR_PATCH; y++, in += side) {
             for (int x = 0; x < GR_PATCH; x++, out += 3) {
                 out[0] = PIXELS * in[x];
@@ -334,6 +337,7 @@ static void read_patches(struct gr_bh_request *r, const float *pixels)
             }
         }
     }
+    return GR_OK;
 }
 
 static const float *patch(void *user, int p)
@@ -401,6 +405,22 @@ static enum gr_status read_tokens(struct gr_bh_request *r, const struct gr_bh_ob
     return GR_OK;
 }
 
+/* Inputs of which every tile has columns of its own: rows of a plain array that is made first. */
+struct own_columns {
+    const char *name;
+    enum gr_status (*read)(struct gr_bh_request *r, const struct gr_bh_observation *o, struct gr_err *err);
+    gr_bh_row_fn row;
+};
+static const struct own_columns *own_columns(const char *name)
+{
+    static const struct own_columns all[] = {{"patches", read_patches, patch}, {"token_rows", read_tokens, token}};
+    const struct own_columns *found = NULL;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        found = strcmp(all[i].name, name) == 0 ? &all[i] : found;
+    }
+    return found;
+}
+
 static enum gr_status write_mask(struct gr_bh_request *r, struct gr_bh_machine *m, const char *name, int room, int rows,
                                  struct gr_err *err)
 {
@@ -443,13 +463,10 @@ static enum gr_status write_input(struct gr_bh_request *r, struct gr_bh_machine 
 {
     const struct gr_bh_program *p = r->built.program;
     struct source s = {.r = r, .o = o};
-    if (strcmp(name, "patches") == 0) {
-        read_patches(r, o->pixels);
-        return gr_bh_write_rows(p, m, name, patch, &s, err);
-    }
-    if (strcmp(name, "token_rows") == 0) {
-        GR_TRY(read_tokens(r, o, err));
-        return gr_bh_write_rows(p, m, name, token, &s, err);
+    const struct own_columns *own = own_columns(name);
+    if (own != NULL) {
+        GR_TRY(own->read(r, o, err));
+        return gr_bh_write_rows(p, m, name, own->row, &s, err);
     }
     const int text = index_rows(r, o);
     if (strcmp(name, "image_rows") == 0) {
@@ -467,36 +484,55 @@ static enum gr_status write_input(struct gr_bh_request *r, struct gr_bh_machine 
     return gr_bh_write_input(p, m, name, strcmp(name, "state") == 0 ? o->state : o->noise, err);
 }
 
-/* The first that is not written and free. */
-static enum gr_status write_next(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
-                                 uint32_t done, uint32_t *written, struct gr_err *err)
+enum gr_status gr_bh_request_inputs(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
+                                    uint32_t written, struct gr_err *err)
 {
     const struct gr_bh_program *p = r->built.program;
+    GR_TRY(check(r, o, err));
     for (int i = 0; i < p->inputs; i++) {
-        if (p->input[i].after <= done && (*written >> i & 1) == 0) {
-            *written |= UINT32_C(1) << i;
-            return write_input(r, m, o, p->input[i].name, err);
+        if ((written >> i & 1) == 0) {
+            GR_TRY(write_input(r, m, o, p->input[i].name, err));
         }
     }
     return GR_OK;
 }
 
-enum gr_status gr_bh_request_input(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
-                                   uint32_t done, uint32_t *written, struct gr_err *err)
+/* The first that is free and not written; -1: none. */
+static int next_ahead(const struct gr_bh_program *p, uint32_t done, uint32_t written)
 {
-    GR_TRY(*written == 0 ? check(r, o, err) : GR_OK);
-    return write_next(r, m, o, done, written, err);
+    for (int i = 0; i < p->inputs; i++) {
+        if (own_columns(p->input[i].name) != NULL && p->input[i].after <= done && (written >> i & 1) == 0) {
+            return i;
+        }
+    }
+    return -1;
 }
 
-enum gr_status gr_bh_request_inputs(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
-                                    uint32_t written, struct gr_err *err)
+enum gr_status gr_bh_request_ahead(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
+                                   uint32_t done, struct gr_bh_ahead *a, bool *more, struct gr_err *err)
 {
     const struct gr_bh_program *p = r->built.program;
-    const uint32_t all = (UINT32_C(1) << p->inputs) - 1;
-    GR_TRY(check(r, o, err));
-    while (written != all) {
-        GR_TRY(write_next(r, m, o, p->executed, &written, err));
+    struct source s = {.r = r, .o = o};
+    *more = false;
+    const int i = a->part > 0 ? a->input : next_ahead(p, done, a->written);
+    if (i < 0) {
+        return GR_OK;
     }
+    const struct gr_bh_io *io = &p->input[i];
+    const struct own_columns *own = own_columns(io->name);
+    if (a->part == 0) {
+        GR_TRY(a->written == 0 ? check(r, o, err) : GR_OK);
+        GR_TRY(own->read(r, o, err));
+        a->input = i;
+    }
+    for (int n = 0; n < AHEAD_PARTS && a->part < gr_bh_io_parts(io); n++) {
+        GR_TRY(gr_bh_write_part(p, m, io, a->part++, own->row, &s, err));
+    }
+    if (a->part == gr_bh_io_parts(io)) {
+        a->written |= UINT32_C(1) << i;
+        a->part = 0;
+    }
+    *more = true;
     return GR_OK;
 }
 

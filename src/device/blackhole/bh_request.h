@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bh_request.h: a whole predict as one resident program: patches, token rows, state and noise in; action chunk out. One upload, one download. */
+ * bh_request.h: a whole predict as one resident program: patches, token rows, state and noise in; action chunk out. */
 #ifndef GR_BLACKHOLE_REQUEST_H
 #define GR_BLACKHOLE_REQUEST_H
 
@@ -45,10 +45,16 @@ struct gr_bh_observation {
  * GR_ERR_INPUT. */
 enum gr_status gr_bh_request_inputs(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
                                     uint32_t written, struct gr_err *err);
-/* Fills one that is not in *written and that a running predict, `done` of whose operations are complete on tile 0, does not use any more, and
- * adds it. None: nothing happens. */
-enum gr_status gr_bh_request_input(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
-                                   uint32_t done, uint32_t *written, struct gr_err *err);
+/* Beside a running predict, `done` of whose operations are complete on tile 0: a piece of the inputs of the one that follows. Patches and rows of
+ * tokens, as soon as the running one does not use theirs any more, each tile's alone: the program multicasts with its way reserved, which
+ * the host cannot do. *a begins as zeros, and goes on with the same observation until gr_bh_request_inputs gets a->written. *more: something
+ * was written, and more may be. */
+struct gr_bh_ahead {
+    uint32_t written; /* a bit for each input that is whole */
+    int input, part;  /* of that which is being written; part 0: none */
+};
+enum gr_status gr_bh_request_ahead(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
+                                   uint32_t done, struct gr_bh_ahead *a, bool *more, struct gr_err *err);
 /* action [horizon, max_action] after gr_bh_program_run. */
 enum gr_status gr_bh_request_action(struct gr_bh_request *r, struct gr_bh_machine *m, float *action,
                                     struct gr_err *err);

@@ -235,6 +235,18 @@ static enum gr_status write_columns(const struct gr_bh_program *p, struct gr_bh_
     return GR_OK;
 }
 
+int gr_bh_io_parts(const struct gr_bh_io *io) { return parts_of(io); }
+
+enum gr_status gr_bh_write_part(const struct gr_bh_program *p, struct gr_bh_machine *m, const struct gr_bh_io *io,
+                                int i, gr_bh_row_fn row, void *user, struct gr_err *err)
+{
+    struct copy c = {.m = m, .write = true, .err = err};
+    const struct part part = part_at(p, io, i);
+    memset(p->tiles, 0, (size_t)io->buf.mt * (size_t)part.nt * GR_BH_TILE_BYTES(io->buf.fmt));
+    tiles_from_rows(p, io, part, row, user);
+    return copy_part(&c, &io->buf, part, NULL, p->tiles);
+}
+
 static const struct gr_bh_io *find(const struct gr_bh_io *v, int n, const char *name)
 {
     for (int i = 0; i < n; i++) {
@@ -255,11 +267,7 @@ enum gr_status gr_bh_write_rows(const struct gr_bh_program *p, struct gr_bh_mach
     if (io->place == GR_BH_COLUMNS) {
         return write_columns(p, m, io, row, user, err);
     }
-    struct copy c = {.m = m, .write = true, .err = err};
-    const struct part all = part_at(p, io, 0);
-    memset(p->tiles, 0, (size_t)io->buf.mt * io->buf.nt * GR_BH_TILE_BYTES(io->buf.fmt));
-    tiles_from_rows(p, io, all, row, user);
-    return copy_part(&c, &io->buf, all, NULL, p->tiles);
+    return gr_bh_write_part(p, m, io, 0, row, user, err);
 }
 
 struct values {

@@ -34,9 +34,9 @@ enum { LAST_PART = 10 };
 
 /* Of the next predict, what is written while one runs. */
 struct ahead {
-    uint64_t serial;  /* whose inputs; 0: nobody's */
-    uint32_t written; /* which */
-    bool failed;      /* its own predict will say why */
+    uint64_t serial; /* whose inputs; 0: nobody's */
+    struct gr_bh_ahead inputs;
+    bool failed; /* its own predict will say why */
 };
 
 struct gr_device {
@@ -374,7 +374,7 @@ static struct gr_bh_observation observation(const struct gr_model_input *in)
         .pixels = in->pixels, .ids = in->ids, .n_tokens = in->n_tokens, .state = in->state, .noise = in->noise};
 }
 
-/* Inputs of who comes next that the running program has no more use for, one a call. */
+/* A piece of the inputs of who comes next. */
 static bool work_ahead(void *user, uint32_t done)
 {
     struct gr_device *dev = user;
@@ -393,9 +393,9 @@ static bool work_ahead(void *user, uint32_t done)
         return false;
     }
     const struct gr_bh_observation o = observation(&in);
-    const uint32_t before = a->written;
-    a->failed = gr_bh_request_input(dev->request, dev->machine, &o, done, &a->written, &ignored) != GR_OK;
-    return !a->failed && a->written != before;
+    bool more;
+    a->failed = gr_bh_request_ahead(dev->request, dev->machine, &o, done, &a->inputs, &more, &ignored) != GR_OK;
+    return more && !a->failed;
 }
 
 static void set_next(struct gr_device *dev, gr_next_input_fn next, void *user)
@@ -409,7 +409,7 @@ static uint32_t take_written(struct gr_device *dev, const struct gr_model_input 
 {
     const struct ahead a = dev->ahead;
     dev->ahead = (struct ahead){0};
-    return in->serial != 0 && a.serial == in->serial && !a.failed ? a.written : 0;
+    return in->serial != 0 && a.serial == in->serial && !a.failed ? a.inputs.written : 0;
 }
 
 static enum gr_status run(struct gr_device *dev, const struct gr_model_input *in, float *action, bool *overflow,
