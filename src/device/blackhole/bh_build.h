@@ -34,8 +34,8 @@ struct gr_bh_io {
     int groups,
         columns; /* GR_BH_COLUMNS in row groups: group g has the rows from g * buf.mt tiles on, and its columns are on the
                             `columns` tiles from g * columns on; 0: one group of all tiles */
-    uint32_t
-        after; /* operations (loops unrolled) that must be complete on tile 0. Inputs: before they may be written for the next request */
+    /* Operations (loops unrolled) that must be complete on tile 0 before it is read; an input: before the next request's is written. */
+    uint32_t after;
 };
 
 /* Tiles that n rows or columns need. */
