@@ -53,7 +53,6 @@ void gr_bh_backbone_weights_free(struct gr_bh_backbone_weights *w); /* NULL is a
 
 /* Buffers of the connector. */
 struct gr_bh_connector {
-    int blocks, columns; /* of a row group; column tiles of the vision tower */
     struct gr_bh_buf h, sum, hidden, scratch;
 };
 
@@ -93,6 +92,7 @@ void gr_bh_emit_vl(struct gr_bh_backbone *p, bool text, int first, struct gr_bh_
 
 /* Parts of it. */
 void gr_bh_emit_vision(struct gr_bh_backbone *p); /* and connector: the rows in p->image */
+/* Sets connector and used[1]. */
 void gr_bh_connector_place(struct gr_bh_backbone *p, const struct gr_bh_tiles *groups, int group_rows);
 void gr_bh_emit_connector(struct gr_bh_backbone *p, const struct gr_bh_tiles *groups, struct gr_bh_buf x,
                           struct gr_bh_buf stats);
@@ -104,5 +104,9 @@ enum { GR_BH_STREAM_WEIGHTS, GR_BH_STREAM_GROUPS };
 void gr_bh_emit_barrier(struct gr_bh_build *b);
 /* An operation for every tile of the first `columns` of each group: out = sum of A x B of the caller's segments, mt row tiles. */
 struct gr_bh_op *gr_bh_emit_own(struct gr_bh_build *b, const struct gr_bh_tiles *t, int columns, struct gr_bh_buf out);
+/* out = function(own), with a barrier: column n of `columns` is on tile n mod tiles of a group, as column n / tiles there. out [mt, columns] on
+ * every tile of the group, or with the rows of all groups on all tiles. */
+void gr_bh_emit_gather(struct gr_bh_build *b, const struct gr_bh_tiles *t, int columns, struct gr_bh_buf own,
+                       enum gr_bh_function function, struct gr_bh_buf out);
 
 #endif

@@ -14,48 +14,13 @@ static void first_product(struct gr_bh_backbone *p, const struct gr_bh_tiles *gr
         struct gr_bh_buf in = s->h; /* row tile q of every block */
         in.addr += (uint32_t)q * in.m_stride;
         in.m_stride *= GR_BH_PATCHES;
-        in.mt = (uint16_t)s->blocks;
+        in.mt = s->sum.mt;
         struct gr_bh_linear l = gr_bh_whole(&w->connector1, in, s->sum);
-        l.k0 = q * s->columns;
-        l.k1 = (q + 1) * s->columns;
+        l.k0 = q * s->h.nt;
+        l.k1 = (q + 1) * s->h.nt;
         l.accumulate = q > 0;
         l.stream = GR_BH_STREAM_GROUPS;
         gr_bh_emit_linear(p->b, groups, &l);
-    }
-}
-
-/* hidden = gelu(sum), from every group to all tiles. */
-static void gather_hidden(struct gr_bh_backbone *p, const struct gr_bh_tiles *groups)
-{
-    struct gr_bh_build *b = p->b;
-    const struct gr_bh_connector *s = &p->connector;
-    const int columns = gr_bh_stage_columns(b, groups), all = gr_bh_tiles_of(p->w->connector1.n);
-    struct gr_bh_op *op = gr_bh_emit_own(b, groups, columns, s->hidden);
-    for (int g = 0; g < gr_bh_build_config(b)->grid->tiles; g++) {
-        op[g].flags = GR_BH_OP_BARRIER;
-        const int group = g / columns, n = g % columns;
-        const int count = group >= gr_bh_stage_groups(groups) || n >= all ? 0 : (all - n + columns - 1) / columns;
-        op[g].mt = (uint16_t)(count > 0 ? s->blocks : 0);
-        op[g].nt = (uint16_t)count;
-        if (count == 0) {
-            continue;
-        }
-        op[g].nseg = 1;
-        op[g].function = GR_BH_GELU;
-        op[g].out += (uint32_t)(group * s->blocks) * s->hidden.m_stride + (uint32_t)n * s->hidden.n_stride;
-        op[g].out_n = (uint32_t)columns * s->hidden.n_stride;
-        op[g].to = op[g].out;
-        op[g].to_m = op[g].out_m;
-        op[g].to_n = op[g].out_n;
-        op[g].seg[0] = (struct gr_bh_segment){.fmt_a = GR_BH_BF16,
-                                              .fmt_b = GR_BH_FP32,
-                                              .kcount = 1,
-                                              .a = groups->identity.addr,
-                                              .b = s->sum.addr,
-                                              .b_m = s->sum.m_stride,
-                                              .b_n = s->sum.n_stride};
-        op[g].dest = gr_bh_dest_all(b, g, false);
-        op[g].dests = 1;
     }
 }
 
@@ -65,14 +30,13 @@ void gr_bh_connector_place(struct gr_bh_backbone *p, const struct gr_bh_tiles *g
     struct gr_bh_connector *s = &p->connector;
     const int hidden = gr_bh_tiles_of(w->connector1.n), columns = gr_bh_stage_columns(p->b, groups);
     const uint32_t mark = gr_bh_l1_mark(p->b);
-    s->blocks = group_rows / GR_BH_PATCHES;
-    s->columns = gr_bh_tiles_of(w->d.vit.hidden);
-    s->h = gr_bh_alloc(p->b, "normalised image rows", group_rows, s->columns, GR_BH_BF16);
-    s->sum =
-        gr_bh_alloc(p->b, "hidden image rows before GELU", s->blocks, (hidden + columns - 1) / columns, GR_BH_FP32);
+    s->h = gr_bh_alloc(p->b, "normalised image rows", group_rows, gr_bh_tiles_of(w->d.vit.hidden), GR_BH_BF16);
+    s->sum = gr_bh_alloc(p->b, "hidden image rows before GELU", group_rows / GR_BH_PATCHES,
+                         (hidden + columns - 1) / columns, GR_BH_FP32);
     s->scratch = gr_bh_norm_scratch(p->b, group_rows);
     s->hidden = gr_bh_alloc(p->b, "hidden image rows", w->blocks, hidden, GR_BH_BF16);
     gr_bh_l1_release(p->b, mark);
+    p->used[1] = GR_BH_L1_END - gr_bh_l1_lowest(p->b);
 }
 
 void gr_bh_emit_connector(struct gr_bh_backbone *p, const struct gr_bh_tiles *groups, struct gr_bh_buf x,
@@ -92,7 +56,7 @@ void gr_bh_emit_connector(struct gr_bh_backbone *p, const struct gr_bh_tiles *gr
                                  .out = p->connector.h};
     gr_bh_emit_norm(p->b, groups, &n);
     first_product(p, groups);
-    gather_hidden(p, groups);
+    gr_bh_emit_gather(p->b, groups, gr_bh_tiles_of(w->connector1.n), p->connector.sum, GR_BH_GELU, p->connector.hidden);
     const struct gr_bh_linear l = gr_bh_whole(&w->connector2, p->connector.hidden, p->image);
     gr_bh_emit_linear(p->b, &p->t, &l);
     gr_bh_tap(p->b, "mlp1.out", p->image, GR_BH_COLUMNS, 0, w->d.vit.tokens, w->d.llm.hidden);

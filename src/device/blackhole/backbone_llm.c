@@ -38,6 +38,54 @@ struct gr_bh_op *gr_bh_emit_own(struct gr_bh_build *b, const struct gr_bh_tiles 
     return op;
 }
 
+/* A x B of one tile each, by row tile. */
+static struct gr_bh_segment by_row(struct gr_bh_buf a, uint32_t a_m, struct gr_bh_buf b, uint32_t b_m, uint32_t flags)
+{
+    return (struct gr_bh_segment){.flags = flags,
+                                  .fmt_a = (uint16_t)a.fmt,
+                                  .fmt_b = (uint16_t)b.fmt,
+                                  .kcount = 1,
+                                  .a = a.addr,
+                                  .a_m = a_m,
+                                  .b = b.addr,
+                                  .b_m = b_m};
+}
+
+void gr_bh_emit_gather(struct gr_bh_build *b, const struct gr_bh_tiles *t, int columns, struct gr_bh_buf own,
+                       enum gr_bh_function function, struct gr_bh_buf out)
+{
+    const int tiles = gr_bh_stage_columns(b, t);
+    const bool to_groups = out.mt > own.mt;
+    struct gr_bh_op *op = gr_bh_emit(b);
+    for (int g = 0; g < gr_bh_build_config(b)->grid->tiles; g++) {
+        const int group = g / tiles, n = g % tiles;
+        struct gr_bh_op *o = &op[g];
+        o->flags = GR_BH_OP_BARRIER;
+        if (group >= gr_bh_stage_groups(t) || n >= columns) {
+            continue;
+        }
+        o->mt = own.mt;
+        o->nt = (uint16_t)((columns - n + tiles - 1) / tiles);
+        o->out_fmt = (uint16_t)out.fmt;
+        o->function = (uint16_t)function;
+        o->out = out.addr + (to_groups ? (uint32_t)(group * own.mt) * out.m_stride : 0) + (uint32_t)n * out.n_stride;
+        o->out_m = out.m_stride;
+        o->out_n = (uint32_t)tiles * out.n_stride;
+        o->to = o->out;
+        o->to_m = o->out_m;
+        o->to_n = o->out_n;
+        o->nseg = 1;
+        o->seg[0] = by_row(t->identity, 0, own, own.m_stride, 0);
+        o->seg[0].b_n = own.n_stride;
+        if (to_groups) {
+            o->dest = gr_bh_dest_all(b, g, false);
+            o->dests = 1;
+        } else {
+            o->dest = gr_bh_dest_group(b, t, g, false, &o->dests);
+        }
+    }
+}
+
 int gr_bh_backbone_groups(const struct gr_bh_backbone_weights *w, int tiles)
 {
     return w->blocks * gr_bh_tiles_of(w->d.vit.hidden) <= tiles ? w->blocks : 1;
@@ -165,19 +213,6 @@ static void emit(struct llm *s, struct gr_bh_linear l) { gr_bh_emit_linear(s->b,
 static void tap(struct llm *s, const char *name)
 {
     gr_bh_tap(s->b, name, s->p->x, GR_BH_COLUMNS, 0, s->p->tokens, s->w->d.llm.hidden);
-}
-
-/* A x B of one tile each, by row tile. */
-static struct gr_bh_segment by_row(struct gr_bh_buf a, uint32_t a_m, struct gr_bh_buf b, uint32_t b_m, uint32_t flags)
-{
-    return (struct gr_bh_segment){.flags = flags,
-                                  .fmt_a = (uint16_t)a.fmt,
-                                  .fmt_b = (uint16_t)b.fmt,
-                                  .kcount = 1,
-                                  .a = a.addr,
-                                  .a_m = a_m,
-                                  .b = b.addr,
-                                  .b_m = b_m};
 }
 
 /* x = image rows at their places + rows of the other tokens. What they came from is overlaid after the barrier. */

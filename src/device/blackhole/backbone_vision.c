@@ -63,31 +63,29 @@ static void buffers(struct vision *s)
     s->ff[0] = gr_bh_alloc(s->b, "hidden columns of patches", s->mt, s->part, GR_BH_BF16);
     s->ff[1] = gr_bh_alloc(s->b, "hidden columns of patches", s->mt, s->part, GR_BH_BF16);
     gr_bh_l1_release(s->b, lasting); /* for the connector, whose gathered rows lie where these do */
-    s->p->used[0] = GR_BH_L1_END - gr_bh_l1_lowest(s->b);
-    gr_bh_connector_place(s->p, &s->t, s->mt);
-    s->p->used[1] = GR_BH_L1_END - gr_bh_l1_lowest(s->b);
 }
+
+static uint32_t lower(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* [mt, nt] below the action head and below `addr`, whatever else lies there. */
 static struct gr_bh_buf alloc_below(const struct vision *s, const char *name, uint32_t addr, int mt, int nt)
 {
-    const uint32_t mark = gr_bh_l1_mark(s->b), at = addr < s->p->free ? addr : s->p->free;
-    gr_bh_l1_leave(s->b, "what inputs are kept apart from", at);
+    const uint32_t mark = gr_bh_l1_mark(s->b);
+    gr_bh_l1_leave(s->b, "what inputs are kept apart from", lower(addr, s->p->free));
     const struct gr_bh_buf buf = gr_bh_alloc(s->b, name, mt, nt, GR_BH_BF16);
     gr_bh_l1_release(s->b, mark);
     return buf;
 }
 
-/* Each on one tile of its columns. Patches are dead once they are gathered, rows of tokens when the language model begins. */
-static void inputs(struct vision *s)
+/* Each on one tile of its columns. Patches are dead once they are gathered, rows of tokens when the language model begins: those lie below what
+ * the tower and the connector use. */
+static void inputs(struct vision *s, uint32_t lowest)
 {
     const struct gr_bh_backbone_weights *w = s->p->w;
     const int columns = gr_bh_stage_columns(s->b, &s->t), groups = gr_bh_stage_groups(&s->t);
-    const uint32_t used = s->p->used[0] > s->p->used[1] ? s->p->used[0] : s->p->used[1], lowest = GR_BH_L1_END - used;
     s->own_patches = alloc_below(s, "own columns of patches", s->patches.addr, s->mt,
                                  (gr_bh_tiles_of(w->patch.k) + columns - 1) / columns);
-    const uint32_t patches = s->own_patches.addr;
-    s->p->token_rows = alloc_below(s, "rows of tokens", lowest < patches ? lowest : patches, w->rows, 1);
+    s->p->token_rows = alloc_below(s, "rows of tokens", lower(lowest, s->own_patches.addr), w->rows, 1);
     s->p->used[0] = GR_BH_L1_END - s->p->token_rows.addr;
     gr_bh_input(s->b, (struct gr_bh_io){.name = "patches",
                                         .buf = s->own_patches,
@@ -123,41 +121,11 @@ static void emit(struct vision *s, struct gr_bh_linear l)
     gr_bh_emit_linear(s->b, &s->t, &l);
 }
 
-/* The columns of every tile to all of its group. */
-static void gather_patches(struct vision *s)
-{
-    const int all = gr_bh_tiles_of(s->p->w->patch.k), columns = gr_bh_stage_columns(s->b, &s->t);
-    struct gr_bh_op *op = gr_bh_emit_own(s->b, &s->t, all < columns ? all : columns, s->patches);
-    for (int g = 0; g < gr_bh_build_config(s->b)->grid->tiles; g++) {
-        struct gr_bh_op *o = &op[g];
-        const int n = g % columns;
-        o->flags = GR_BH_OP_BARRIER;
-        if (o->nt == 0) {
-            continue;
-        }
-        o->nt = (uint16_t)((all - n + columns - 1) / columns);
-        o->out += (uint32_t)n * s->patches.n_stride;
-        o->out_n = (uint32_t)columns * s->patches.n_stride;
-        o->to = o->out;
-        o->to_m = o->out_m;
-        o->to_n = o->out_n;
-        o->nseg = 1;
-        o->seg[0] = (struct gr_bh_segment){.fmt_a = GR_BH_BF16,
-                                           .fmt_b = GR_BH_BF16,
-                                           .kcount = 1,
-                                           .a = s->t.identity.addr,
-                                           .b = s->own_patches.addr,
-                                           .b_m = s->own_patches.m_stride,
-                                           .b_n = s->own_patches.n_stride};
-        o->dest = gr_bh_dest_group(s->b, &s->t, g, false, &o->dests);
-    }
-}
-
 /* x = (255 patches W + 255 b) / 255 + positions */
 static void embed(struct vision *s)
 {
     const struct gr_bh_backbone_weights *w = s->p->w;
-    gather_patches(s);
+    gr_bh_emit_gather(s->b, &s->t, gr_bh_tiles_of(w->patch.k), s->own_patches, GR_BH_NONE, s->patches);
     struct gr_bh_linear l = gr_bh_whole(&w->patch, s->patches, s->x);
     l.bias_rows = gr_bh_constant(s->b, "bias of pixels", GR_BH_BF16, pixels_value, NULL);
     l.function = GR_BH_SCALE;
@@ -296,7 +264,9 @@ void gr_bh_emit_vision(struct gr_bh_backbone *p)
     gr_bh_heads_on(&s.heads, s.mt, gr_bh_stage_columns(p->b, &s.t));
     (void)gr_bh_l1_lowest(p->b);
     buffers(&s);
-    inputs(&s);
+    const uint32_t tower = gr_bh_l1_lowest(p->b);
+    gr_bh_connector_place(p, &s.t, s.mt);
+    inputs(&s, lower(tower, GR_BH_L1_END - p->used[1]));
     embed(&s);
     layers(&s);
     struct gr_bh_norm n = norm(&s, p->w->vit_post);

@@ -368,8 +368,8 @@ static const float *vl_place(void *user, int row)
     return unit(s->r, s->r->vl_token[row]);
 }
 
-/* Of vl: text rows first, then image rows from a new row tile on. Returns the number of text rows. */
-static int index_rows(struct gr_bh_request *r, const struct gr_bh_observation *o)
+/* Of vl: text rows first, then image rows from a new row tile on. */
+static void index_rows(struct gr_bh_request *r, const struct gr_bh_observation *o)
 {
     const int first = TILE * gr_bh_tiles_of(r->text_rows);
     int text = 0, image = 0;
@@ -385,7 +385,6 @@ static int index_rows(struct gr_bh_request *r, const struct gr_bh_observation *o
             r->vl_token[text++] = t;
         }
     }
-    return text;
 }
 
 static enum gr_status read_tokens(struct gr_bh_request *r, const struct gr_bh_observation *o, struct gr_err *err)
@@ -405,29 +404,68 @@ static enum gr_status read_tokens(struct gr_bh_request *r, const struct gr_bh_ob
     return GR_OK;
 }
 
-/* Inputs of which every tile has columns of its own: rows of a plain array that is made first. */
-struct own_columns {
-    const char *name;
-    enum gr_status (*read)(struct gr_bh_request *r, const struct gr_bh_observation *o, struct gr_err *err);
-    gr_bh_row_fn row;
-};
-static const struct own_columns *own_columns(const char *name)
-{
-    static const struct own_columns all[] = {{"patches", read_patches, patch}, {"token_rows", read_tokens, token}};
-    const struct own_columns *found = NULL;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        found = strcmp(all[i].name, name) == 0 ? &all[i] : found;
-    }
-    return found;
-}
-
-static enum gr_status write_mask(struct gr_bh_request *r, struct gr_bh_machine *m, const char *name, int room, int rows,
-                                 struct gr_err *err)
+static const float *mask(struct gr_bh_request *r, int room, int rows)
 {
     for (int i = 0; i < TILE * gr_bh_tiles_of(room); i++) {
         r->values[i] = i < rows ? 0.0f : MASKED;
     }
-    return gr_bh_write_input(r->built.program, m, name, r->values, err);
+    return r->values;
+}
+
+static const float *text_mask(void *user, int row)
+{
+    const struct source *s = user;
+    (void)row;
+    return mask(s->r, s->r->text_rows, s->o->n_tokens - s->r->d.vit.tokens);
+}
+
+static const float *image_mask(void *user, int row)
+{
+    const struct source *s = user;
+    (void)row;
+    return mask(s->r, s->r->d.vit.tokens, s->r->d.vit.tokens);
+}
+
+static const float *state(void *user, int row)
+{
+    (void)row;
+    return ((const struct source *)user)->o->state;
+}
+
+static const float *noise(void *user, int row)
+{
+    const struct source *s = user;
+    return s->o->noise + (size_t)row * (size_t)s->r->d.dit.max_action;
+}
+
+/* What the inputs of the program are: rows, after all of them were read when that is worth it. */
+struct input {
+    const char *name;
+    enum gr_status (*read)(struct gr_bh_request *r, const struct gr_bh_observation *o, struct gr_err *err);
+    gr_bh_row_fn row;
+};
+static enum gr_status find_input(const char *name, const struct input **in, struct gr_err *err)
+{
+    static const struct input all[] = {{"patches", read_patches, patch},
+                                       {"token_rows", read_tokens, token},
+                                       {"image_rows", NULL, image_place},
+                                       {"vl_rows", NULL, vl_place},
+                                       {"text_mask", NULL, text_mask},
+                                       {"image_mask", NULL, image_mask},
+                                       {"state", NULL, state},
+                                       {"noise", NULL, noise}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (strcmp(all[i].name, name) == 0) {
+            *in = &all[i];
+            return GR_OK;
+        }
+    }
+    return gr_fail(err, GR_ERR_DEVICE, "the program has an input %s, which no observation has", name);
+}
+
+static enum gr_status read_rows(const struct input *in, const struct source *s, struct gr_err *err)
+{
+    return in->read != NULL ? in->read(s->r, s->o, err) : GR_OK;
 }
 
 static enum gr_status check_range(const char *what, const float *v, size_t n, struct gr_err *err)
@@ -458,50 +496,29 @@ static enum gr_status check(const struct gr_bh_request *r, const struct gr_bh_ob
     return check_range("noise", o->noise, (size_t)r->d.dit.horizon * (size_t)r->d.dit.max_action, err);
 }
 
-static enum gr_status write_input(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
-                                  const char *name, struct gr_err *err)
-{
-    const struct gr_bh_program *p = r->built.program;
-    struct source s = {.r = r, .o = o};
-    const struct own_columns *own = own_columns(name);
-    if (own != NULL) {
-        GR_TRY(own->read(r, o, err));
-        return gr_bh_write_rows(p, m, name, own->row, &s, err);
-    }
-    const int text = index_rows(r, o);
-    if (strcmp(name, "image_rows") == 0) {
-        return gr_bh_write_rows(p, m, name, image_place, &s, err);
-    }
-    if (strcmp(name, "vl_rows") == 0) {
-        return gr_bh_write_rows(p, m, name, vl_place, &s, err);
-    }
-    if (strcmp(name, "text_mask") == 0) {
-        return write_mask(r, m, name, r->text_rows, text, err);
-    }
-    if (strcmp(name, "image_mask") == 0) {
-        return write_mask(r, m, name, r->d.vit.tokens, r->d.vit.tokens, err);
-    }
-    return gr_bh_write_input(p, m, name, strcmp(name, "state") == 0 ? o->state : o->noise, err);
-}
-
 enum gr_status gr_bh_request_inputs(struct gr_bh_request *r, struct gr_bh_machine *m, const struct gr_bh_observation *o,
                                     uint32_t written, struct gr_err *err)
 {
     const struct gr_bh_program *p = r->built.program;
+    struct source s = {.r = r, .o = o};
     GR_TRY(check(r, o, err));
+    index_rows(r, o);
     for (int i = 0; i < p->inputs; i++) {
+        const struct input *in = NULL;
         if ((written >> i & 1) == 0) {
-            GR_TRY(write_input(r, m, o, p->input[i].name, err));
+            GR_TRY(find_input(p->input[i].name, &in, err));
+            GR_TRY(read_rows(in, &s, err));
+            GR_TRY(gr_bh_write_rows(p, m, in->name, in->row, &s, err));
         }
     }
     return GR_OK;
 }
 
-/* The first that is free and not written; -1: none. */
+/* The first in columns that is free and not written; -1: none. */
 static int next_ahead(const struct gr_bh_program *p, uint32_t done, uint32_t written)
 {
     for (int i = 0; i < p->inputs; i++) {
-        if (own_columns(p->input[i].name) != NULL && p->input[i].after <= done && (written >> i & 1) == 0) {
+        if (p->input[i].place == GR_BH_COLUMNS && p->input[i].after <= done && (written >> i & 1) == 0) {
             return i;
         }
     }
@@ -513,20 +530,21 @@ enum gr_status gr_bh_request_ahead(struct gr_bh_request *r, struct gr_bh_machine
 {
     const struct gr_bh_program *p = r->built.program;
     struct source s = {.r = r, .o = o};
+    const struct input *in = NULL;
     *more = false;
     const int i = a->part > 0 ? a->input : next_ahead(p, done, a->written);
     if (i < 0) {
         return GR_OK;
     }
     const struct gr_bh_io *io = &p->input[i];
-    const struct own_columns *own = own_columns(io->name);
+    GR_TRY(find_input(io->name, &in, err));
     if (a->part == 0) {
         GR_TRY(a->written == 0 ? check(r, o, err) : GR_OK);
-        GR_TRY(own->read(r, o, err));
+        GR_TRY(read_rows(in, &s, err));
         a->input = i;
     }
     for (int n = 0; n < AHEAD_PARTS && a->part < gr_bh_io_parts(io); n++) {
-        GR_TRY(gr_bh_write_part(p, m, io, a->part++, own->row, &s, err));
+        GR_TRY(gr_bh_write_part(p, m, io, a->part++, in->row, &s, err));
     }
     if (a->part == gr_bh_io_parts(io)) {
         a->written |= UINT32_C(1) << i;
