@@ -271,6 +271,13 @@ long gr_test_peak_kib(void)
     return usage.ru_maxrss;
 }
 
+double gr_test_cpu_ms(clockid_t clock)
+{
+    struct timespec t;
+    (void)clock_gettime(clock, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
 void gr_test_check_failure(enum gr_status got, const struct gr_err *err, enum gr_status want, const char *text,
                            const char *call, const char *file, int line)
 {

@@ -13,9 +13,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 
 /* 1 in a build with the address sanitizer (gr_big_alloc then takes the heap) or with any that has its own malloc. */
@@ -69,6 +71,20 @@ void gr_test_remove_dir(const char *path);
 
 /* Highest resident memory of this process so far, KiB. Only grows: measure before larger things have run. */
 long gr_test_peak_kib(void);
+/* CPU time so far, ms, of CLOCK_THREAD_CPUTIME_ID or CLOCK_PROCESS_CPUTIME_ID: unlike the time on the wall it does not depend on what else
+ * runs. */
+double gr_test_cpu_ms(clockid_t clock);
+
+/* Nothing here takes so long, however busy the machine is: what a test waits for in vain ends then. */
+enum { GR_TEST_HANG_MS = 60000 };
+/* Until cond holds, for so long at most; who waits then asserts it. */
+#define gr_test_wait(cond)                                     \
+    do {                                                       \
+        const double gr_end = gr_clock_ms() + GR_TEST_HANG_MS; \
+        while (!(cond) && gr_clock_ms() < gr_end) {            \
+            gr_clock_sleep(1);                                 \
+        }                                                      \
+    } while (0)
 
 /* A call that must succeed (prints the message when it does not), and one that must fail with this code and mention `text`. */
 #define gr_test_ok(call, err)                                                       \

@@ -20,7 +20,7 @@
 #define TOKEN "tok-sesame"
 #define BEARER "\r\nAuthorization: Bearer " TOKEN "\r\n"
 /* What ends before the first was ended by the limit that a test sets, not by one of these. */
-static const double hang_ms = 60000.0, long_s = 600.0;
+static const double hang_ms = GR_TEST_HANG_MS, long_s = 600.0;
 
 static struct gr_http *open_http(double stall_s, const _Atomic bool *cancel)
 {

@@ -26,7 +26,7 @@
 
 /* HANG_S: nothing here takes so long, however busy the machine is; what a test waits for in vain ends then. The limits of the server are
  * far longer where a test is not about them, so that what comes within HANG_S does not come from them. */
-enum { REPLY_MAX = 64 * 1024, MB = 1024 * 1024, HANG_S = 60, LONG_S = 600 };
+enum { REPLY_MAX = 64 * 1024, MB = 1024 * 1024, HANG_S = GR_TEST_HANG_MS / 1000, LONG_S = 600 };
 
 static struct server {
     struct gr_httpd *http;
@@ -169,13 +169,8 @@ static void stop(void)
 
 static bool until(bool (*done)(void))
 {
-    for (const double end = gr_clock_ms() + HANG_S * 1000; !done();) {
-        if (gr_clock_ms() > end) {
-            return false;
-        }
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
-    return true;
+    gr_test_wait(done());
+    return done();
 }
 static bool is_held(void) { return atomic_load(&sv.held) != NULL; }
 static bool is_gone(void) { return gr_httpd_gone(atomic_load(&sv.held)); }
@@ -314,12 +309,9 @@ static char got[REPLY_MAX];
 /* Share of one CPU that this program uses in 0.3 s. One that waits uses none, one that spins what others leave it. */
 static double cpu_share(void)
 {
-    struct timespec a, b;
-    const double t = gr_clock_ms();
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
+    const double t = gr_clock_ms(), used = gr_test_cpu_ms(CLOCK_PROCESS_CPUTIME_ID);
     gr_clock_sleep(300);
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
-    return ((double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) * 1e-6) / (gr_clock_ms() - t);
+    return (gr_test_cpu_ms(CLOCK_PROCESS_CPUTIME_ID) - used) / (gr_clock_ms() - t);
 }
 
 /* Of several, because the work of the moment before may still be going on. */

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "boot_fixture.h"
@@ -21,8 +20,6 @@ enum { N = 4, RUNS = 16 };
 static const uint64_t NO_SERIAL = UINT64_MAX; /* the device was told of a request without one */
 
 static struct gr_boot_fixture fixture;
-
-static void nap(void) { nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); }
 
 /* ---- the device ---- */
 
@@ -79,7 +76,7 @@ static enum gr_status predict(struct gr_device *dev, const struct gr_model_input
     const bool from_copy = in->serial != 0 && c[mine].serial == in->serial;
     do {
         ask_who(&c[!mine]);
-    } while (atomic_load(&device.hold) && (nap(), true));
+    } while (atomic_load(&device.hold) && (gr_clock_sleep(1), true));
     enum gr_status status = gr_device_cpu.predict(dev, from_copy ? &c[mine] : in, action, t, taps, err);
     if (device.n_runs < RUNS) {
         device.runs[device.n_runs++] = (struct run){in->serial, atomic_load(&device.told), from_copy};
@@ -272,26 +269,20 @@ static void post(struct gr_service *s, struct gr_httpd_request *r, int seed)
 
 static void wait_reply(struct gr_httpd_request *r)
 {
-    for (int i = 0; i < 20000 && atomic_load(&r->replies) == 0; i++) {
-        nap();
-    }
+    gr_test_wait(atomic_load(&r->replies) > 0);
     assert_int_equal(atomic_load(&r->replies), 1);
 }
 
 /* Encoded and waiting, while the device holds the one before. */
 static void wait_depth(const struct gr_service *s, int depth)
 {
-    for (int i = 0; i < 20000 && gr_queue_depth(s->waiting) != depth; i++) {
-        nap();
-    }
+    gr_test_wait(gr_queue_depth(s->waiting) == depth);
     assert_int_equal(gr_queue_depth(s->waiting), depth);
 }
 
 static void wait_told(void)
 {
-    for (int i = 0; i < 20000 && atomic_load(&device.told) == 0; i++) {
-        nap();
-    }
+    gr_test_wait(atomic_load(&device.told) != 0);
     assert_true(atomic_load(&device.told) != 0);
 }
 

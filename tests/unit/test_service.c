@@ -135,14 +135,9 @@ static void ask(struct gr_service *s, struct gr_httpd_request *r, const char *li
 
 static void nap(void) { nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); }
 
-/* Nothing here takes so long, however busy the machine is. */
-enum { HANG_MS = 60000 };
-
 static void wait_reply(struct gr_httpd_request *r)
 {
-    for (const double end = gr_clock_ms() + HANG_MS; atomic_load(&r->replies) == 0 && gr_clock_ms() < end;) {
-        nap();
-    }
+    gr_test_wait(atomic_load(&r->replies) > 0);
     assert_int_equal(atomic_load(&r->replies), 1);
 }
 
@@ -271,9 +266,7 @@ static struct gr_service *service_with(enum gr_status (*predict)(struct gr_polic
 
 static void wait_entered(int n)
 {
-    for (const double end = gr_clock_ms() + HANG_MS; atomic_load(&entered) < n && gr_clock_ms() < end;) {
-        nap();
-    }
+    gr_test_wait(atomic_load(&entered) >= n);
     assert_true(atomic_load(&entered) >= n);
 }
 
@@ -669,9 +662,7 @@ static void a_request_that_cannot_be_encoded_never_waits(void **state)
 /* Until n requests are encoded and wait for the engine. */
 static void wait_encoded(struct gr_service *s, int n)
 {
-    for (const double end = gr_clock_ms() + HANG_MS; gr_queue_depth(s->waiting) < n && gr_clock_ms() < end;) {
-        nap();
-    }
+    gr_test_wait(gr_queue_depth(s->waiting) >= n);
     assert_int_equal(gr_queue_depth(s->waiting), n);
 }
 
@@ -816,12 +807,7 @@ static void answers_come_in_the_order_of_arrival(void **state)
 static _Atomic int fatal_calls;
 static void count_fatal(void *user) { atomic_fetch_add((_Atomic int *)user, 1); }
 
-static void wait_idle(struct gr_service *s)
-{
-    for (const double end = gr_clock_ms() + HANG_MS; gr_service_busy_s(s) > 0 && gr_clock_ms() < end;) {
-        nap();
-    }
-}
+static void wait_idle(struct gr_service *s) { gr_test_wait(gr_service_busy_s(s) == 0); }
 
 static void one_failure_is_answered_and_survived(void **state)
 {

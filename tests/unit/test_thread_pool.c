@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cpu.h"
@@ -94,13 +93,6 @@ static void meet_often(int id, int n, void *arg)
     }
 }
 
-static double cpu_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 /* With a spin of 8,000 pauses before each sleep a barrier of twice as many threads as CPUs cost each thread 0.08 ms of CPU time, without
  * 0.002 to 0.013 ms. CPU time, because how long a barrier takes depends on what else runs; the first good one of many runs is enough. */
 static void more_threads_than_cpus_do_not_spin(void **state)
@@ -117,9 +109,9 @@ static void more_threads_than_cpus_do_not_spin(void **state)
     double best = 1e9;
     gr_test_ok(gr_pool_new(threads, &pool, &err), &err);
     for (int i = 0; i < 20 && best >= enough; i++) {
-        const double begin = cpu_ms();
+        const double begin = gr_test_cpu_ms(CLOCK_PROCESS_CPUTIME_ID);
         gr_pool_run(pool, meet_often, pool);
-        const double ms = (cpu_ms() - begin) / BARRIERS / threads;
+        const double ms = (gr_test_cpu_ms(CLOCK_PROCESS_CPUTIME_ID) - begin) / BARRIERS / threads;
         best = ms < best ? ms : best;
     }
     gr_pool_free(pool);
